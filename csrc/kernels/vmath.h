@@ -220,8 +220,8 @@ PF_INLINE pf_vf pf_vexpm1(pf_vf x) {
     /* 2^n p + 2^n - 1, halved so that n = 128 can be expressed. */
     const pf_vf t = pf_exponent(pf_less(pf_integer(n), 1));
     const pf_vf y = pf_fma(t, p, t - pf_set(0.5f)) * 2.0f;
-    /* Also keeps the sign of zero, and NaN, which has no exponent. */
-    return pf_select((n == 0.0f) | (x != x), p, y);
+    /* A sum has no negative zero, and NaN no exponent. */
+    return pf_select((x == 0.0f) | (x != x), x, pf_select(n == 0.0f, p, y));
 }
 
 /* e ln 2 + log(1 + f) for f in [√½ - 1, √2 - 1], times a factor. */

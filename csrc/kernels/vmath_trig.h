@@ -59,9 +59,9 @@ PF_INLINE pf_vf pf_vtan(pf_vf x) {
     const pf_vf r = pf_reduce_pio2(pf_select(far, pf_zero(), x), &n), z = r * r;
     const pf_vf s = pf_sin_reduced(r, z), c = pf_cos_reduced(z);
     const pf_vi odd = (n & 1) != 0;
-    const pf_vf y = pf_select(odd, -c, s) / pf_select(odd, s, c);
+    const pf_vf y = pf_select(x == 0.0f, x, pf_select(odd, -c, s) / pf_select(odd, s, c));
     if (__builtin_expect(pf_any(far), 0)) return pf_replace_lanes(y, far, x, tanf);
-    return pf_select(x == 0.0f, x, y);
+    return y;
 }
 
 #define PF_PIO2_HI 1.57079637f

@@ -157,7 +157,6 @@ def _transcendental_rows(row: Callable[..., None]) -> None:
         "log",
         "log2",
         "log10",
-        "log1p",
         "sin",
         "cos",
         "tan",
@@ -167,6 +166,7 @@ def _transcendental_rows(row: Callable[..., None]) -> None:
         "sqrt",
     ):
         row(name, 1, rules.floating)
+    row("log1p", 1, rules.floating, ref.log1p)
     for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh"):
         row(name, 1, rules.floating, _ufunc(getattr(np, name.replace("a", "arc", 1))))
     row("rsqrt", 1, rules.floating, ref.rsqrt, in_double=True)

@@ -129,6 +129,16 @@ def sign(x: Array) -> Array:
     return x if x.dtype.kind == "b" else np.asarray((x > 0).astype(x.dtype) - (x < 0).astype(x.dtype))
 
 
+def log1p(x: Array) -> Array:
+    """log(1 + x); the real part of small complex numbers without loss, too."""
+    if x.dtype.kind != "c":
+        return np.asarray(np.log1p(x))
+    small = np.abs(x) < 0.5
+    a, b = np.where(small, x.real, 0), np.where(small, x.imag, 0)
+    near = make_complex(np.log1p(a * (2 + a) + b * b) / 2, np.arctan2(b, 1 + a))
+    return np.where(small, near, np.log1p(x)).astype(x.dtype)
+
+
 def logaddexp(a: Array, b: Array) -> Array:
     """log(exp a + exp b) without overflow."""
     if a.dtype.kind != "c":

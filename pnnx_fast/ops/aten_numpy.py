@@ -158,7 +158,8 @@ FIXED: dict[str, Callable[..., Any]] = {
 
 
 def _unique(x: Array, sort: bool = True, inverse: bool = False, counts: bool = False) -> tuple[Array, ...]:
-    values, places, number = np.unique(x, return_inverse=True, return_counts=True)
+    # With places asked for, too, NaN are in the order in which they stand.
+    values, _, places, number = np.unique(x, True, return_inverse=True, return_counts=True, equal_nan=False)
     return values, places.reshape(x.shape), number
 
 

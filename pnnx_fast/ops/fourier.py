@@ -172,6 +172,8 @@ def _in_numpy(n: int, inverse: bool, scale: float, first: int, y: Tensor) -> Cal
         if window is not None:
             x = x * window
         if real:
+            if not x.shape[-1]:
+                return np.zeros((*x.shape[:-1], n), y.dtype)  # where numpy leaves what memory held
             return np.asarray(np.fft.irfft(x if inverse else x.conj(), n, norm="forward") * scale)
         x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(first, n - first - x.shape[-1])])
         spectrum = np.fft.ifft(x, norm="forward") if inverse else np.fft.fft(x)

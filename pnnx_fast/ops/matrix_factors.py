@@ -327,6 +327,19 @@ def solve_ex(x: Array, y: Array, left: bool = True, check: bool = False) -> tupl
     return solve(x, y, left), _info(x)
 
 
+def inv_ex(x: Array, check: bool = False) -> tuple[Array, Array]:
+    """Inverse matrices, NaN for those that have none, and which pivot of these was zero. torch.linalg.inv_ex."""
+    try:
+        return np.linalg.inv(x), _info(x)
+    except np.linalg.LinAlgError:
+        if check:
+            raise
+    info = lu_factor(x)[2]
+    eye = np.eye(x.shape[-1], dtype=x.dtype)
+    y = np.linalg.inv(np.where(info[..., None, None] != 0, eye, x))
+    return np.where(info[..., None, None] != 0, np.nan, y).astype(x.dtype), info
+
+
 def tensorsolve(x: Array, y: Array, dims: Any = None) -> Array:
     """Solution of a system of tensors. torch.linalg.tensorsolve."""
     return np.asarray(np.linalg.tensorsolve(x, y, None if dims is None else tuple(dims)))
@@ -347,7 +360,7 @@ FACTORS: dict[str, Callable[..., Any]] = {
     "cholesky_solve": cholesky_solve, "geqrf": geqrf, "linalg_cholesky": cholesky,
     "linalg_cholesky_ex": cholesky_ex, "linalg_cond": cond, "linalg_eig": eig, "linalg_eigh": eigh,
     "linalg_eigvals": eigvals, "linalg_eigvalsh": eigvalsh, "linalg_householder_product": householder_product,
-    "linalg_inv_ex": lambda x, check=False: (np.linalg.inv(x), _info(x)), "linalg_lstsq": lstsq, "linalg_lu": linalg_lu,
+    "linalg_inv_ex": inv_ex, "linalg_lstsq": lstsq, "linalg_lu": linalg_lu,
     "linalg_lu_factor": _without_info, "linalg_lu_factor_ex": lu_factor, "linalg_lu_solve": linalg_lu_solve,
     "linalg_matrix_rank": matrix_rank, "linalg_pinv": pinv, "linalg_qr": linalg_qr, "linalg_solve_ex": solve_ex,
     "linalg_svd": linalg_svd, "linalg_svdvals": svdvals, "lu_solve": _older, "lu_unpack": lu_unpack,

@@ -182,7 +182,7 @@ class _Frames:
 
     def whole(self, shape: Array | None) -> Array:
         """The window of a whole frame."""
-        inner = np.ones(self.length, np.float32) if shape is None else shape
+        inner = np.ones(self.length) if shape is None else shape
         return np.pad(inner, (self.left, self.n - self.length - self.left))
 
     def envelope(self, *given: Array) -> Array:

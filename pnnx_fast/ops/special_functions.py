@@ -30,12 +30,22 @@ TERMS = 12
 LARGE_BESSEL, LARGE_ERROR = 30.0, 25.0
 """The same for Bessel's functions and the scaled error function."""
 
+SMALL_AREA = 0.02
+"""Areas under the normal density below this are found by their logarithm."""
+
+TINY_BESSEL = 1e-8
+"""Below this Bessel's functions of the second kind are their leading terms."""
+
 STEP_BESSEL = 0.1
 """Width of the trapezoids: their sum converges faster than any power of it."""
 
 
 MOST_TERMS = 1 << 14
 """Terms of the series of the incomplete gamma function, and of the sum of the multivariate one."""
+
+
+LARGE_GAMMA = 1e6
+"""From this on the incomplete gamma function is a uniform expansion."""
 
 
 def wide(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -101,9 +111,10 @@ def _zeta(s: Any, x: Array) -> Array:
 
 def _zeta_below(s: Array, x: Array) -> Array:
     """The same sum for x < 0 and whole s: its negative terms are a part of the sum for the distance to zero."""
-    first = x - np.floor(x)
-    negative = _zeta(s, 1 - first) - _zeta(s, 1 - x)
-    return np.asarray(_zeta(s, first) + np.where(s % 2 == 1, -1, 1) * negative)
+    beside = x - np.rint(x)  # exact, also next to a pole
+    negative = _zeta(s, 1 - beside) - _zeta(s, 1 - x)
+    pole = np.where(beside == 0, 1.0, beside) ** -s
+    return np.asarray(pole + _zeta(s, 1 + beside) + np.where(s % 2 == 1, -1, 1) * negative)
 
 
 @wide
@@ -112,7 +123,9 @@ def zeta(s: Any, x: Any) -> Array:
     s, x = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(x, np.float64))
     known = (s > 1) & ((x > 0) | ((x != np.floor(x)) & (s == np.floor(s)))) & np.isfinite(x) & ((s < np.inf) | (x <= 1))
     exponent, start = np.where(known, s, 2.0), np.where(known, x, 1.0)
-    y = np.where(start > 0, _zeta(exponent, start), _zeta_below(exponent, start))
+    above, below = np.where(start > 0, start, 1.0), np.where(start > 0, -0.5, start)
+    whole = np.where(start > 0, 3.0, exponent)
+    y = np.where(start > 0, _zeta(exponent, above), _zeta_below(whole, below))
     pole = (s == 1) | (~(s < 1) & (x <= 0) & (x == np.floor(x)))
     return np.where(known, y, np.where(pole, np.inf, np.nan))
 
@@ -126,11 +139,15 @@ def igamma(upper: bool) -> Callable[[Array, Array], Array]:
         a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
         usual = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
         b, z = np.where(usual, a, 1.0), np.where(usual, x, 1.0)
+        large = b > LARGE_GAMMA
+        far = _uniform(np.where(large, b, LARGE_GAMMA), np.where(large, z, LARGE_GAMMA), upper)
+        b, z = np.where(large, 1.0, b), np.where(large, 1.0, z)
         low = z < b + 1
         scale = np.exp(b * np.log(z) - z - _function("lgamma")(b))
         below = _series(np.where(low, b, 1.0), np.where(low, z, 1.0)) * scale
         above = _fraction(np.where(low, 1.0, b), np.where(low, 3.0, z)) * scale
         y = np.where(low, 1 - below, above) if upper else np.where(low, below, 1 - above)
+        y = np.where(large, far, y)
         # Nothing lies below zero, all below infinity; where both are infinite nobody knows.
         all_below = ((a == 0) & (x > 0)) | ((x == np.inf) & (a != np.inf))
         none_below = ((x == 0) & (a != 0)) | ((a == np.inf) & (x != np.inf))
@@ -138,6 +155,21 @@ def igamma(upper: bool) -> Callable[[Array, Array], Array]:
         return np.where(usual, y, np.where((a < 0) | (x < 0), np.nan, edge))
 
     return run
+
+
+def _uniform(a: Array, x: Array, upper: bool) -> Array:
+    """The share for large a by the first term of Temme's uniform expansion (https://dlmf.nist.gov/8.12)."""
+    away = (x - a) / a
+    near = np.abs(away) < 0.01
+    small, large = np.where(near, away, 0.0), np.where(near, 1.0, away)
+    half = small**2 * sum((-small) ** k / (k + 2) for k in range(10))  # away - log(1 + away)
+    half = np.where(near, half, large - np.log1p(large))
+    eta = np.copysign(np.sqrt(2 * half), away)
+    known = np.where(near, 1.0, eta)
+    first = np.where(near, -1 / 3 + eta / 12 - 2 * eta**2 / 135, 1 / large - 1 / known)
+    sign = 1 if upper else -1
+    rest = np.exp(-a * half) / np.sqrt(2 * math.pi * a) * first
+    return np.asarray(_function("erfc")(sign * eta * np.sqrt(a / 2)) / 2 + sign * rest)
 
 
 def _series(a: Array, x: Array) -> Array:
@@ -185,16 +217,21 @@ def bessel_i(order: int, scaled: bool = False) -> Callable[[Array], Array]:
         for k in range(1, 60):
             term = term * (near / 2) ** 2 / (k * (k + order))
             total = total + term
-        step = tail = np.ones_like(far)
-        for k in range(1, 12):
-            step = step * ((2 * k - 1) ** 2 - 4 * order * order) / (8 * k * far)
-            tail = tail + step
-        tail = tail / np.sqrt(2 * math.pi * far)
+        tail = _expansion(order, far, 1) / np.sqrt(2 * math.pi * far)
         growth = np.exp(size)
         y = np.where(size < LARGE_BESSEL, total / growth if scaled else total, tail if scaled else tail * growth)
         return np.where(np.isnan(x), x, y if order == 0 else np.copysign(y, x))
 
     return run
+
+
+def _expansion(order: int, x: Array, sign: int) -> Array:
+    """The asymptotic series of modified Bessel functions, in which signs stay (first kind) or alternate (second)."""
+    step = total = np.ones_like(x)
+    for k in range(1, 12):
+        step = step * sign * ((2 * k - 1) ** 2 - 4 * order * order) / (8 * k * x)
+        total = total + step
+    return total
 
 
 def bessel_k(order: int, scaled: bool = False) -> Callable[[Array], Array]:
@@ -203,14 +240,18 @@ def bessel_k(order: int, scaled: bool = False) -> Callable[[Array], Array]:
     @wide
     def run(x: Array) -> Array:
         """Modified Bessel function of the second kind."""
-        known = np.where(x > 0, x, 1.0)
-        total = np.full_like(known, 0.5)
-        # The terms vanish beyond arccosh(1 + 745 / x), which is at most 111 for what float32 holds.
-        end = float(np.arccosh(1 + 745 / max(float(known.min(initial=1.0)), 1e-45)))
+        known = np.where((x > 0) & (x < np.inf), x, 1.0)
+        near, far = np.clip(known, TINY_BESSEL, LARGE_BESSEL), np.maximum(known, LARGE_BESSEL)
+        total = np.full_like(near, 0.5)
+        # The terms vanish beyond arccosh(1 + 745 / x).
+        end = float(np.arccosh(1 + 745 / float(near.min(initial=1.0))))
         for k in range(1, int(end / STEP_BESSEL) + 2):
             t = k * STEP_BESSEL
-            total = total + np.exp(order * math.log(math.cosh(t)) - known * (math.cosh(t) - 1))
-        y = total * STEP_BESSEL * (1.0 if scaled else np.exp(-known))
+            total = total + np.exp(order * math.log(math.cosh(t)) - near * (math.cosh(t) - 1))
+        tail = _expansion(order, far, -1) * np.sqrt(math.pi / (2 * far))
+        y = np.where(known < LARGE_BESSEL, total * STEP_BESSEL, tail) * (1.0 if scaled else np.exp(-known))
+        first = 1 / known if order else -np.log(known / 2) - np.euler_gamma
+        y = np.where(known < TINY_BESSEL, first, y)
         return np.where(np.isnan(x) | (x < 0), np.nan, np.where(x == 0, np.inf, np.where(np.isinf(x), 0, y)))
 
     return run
@@ -220,7 +261,8 @@ def bessel_k(order: int, scaled: bool = False) -> Callable[[Array], Array]:
 def erfcx(x: Array) -> Array:
     """exp(x ** 2) erfc(x), beyond what exp holds by the asymptotic series."""
     near, far = np.minimum(x, LARGE_ERROR), np.maximum(x, LARGE_ERROR)
-    tail = (1 - 0.5 / far**2 + 0.75 / far**4) / (far * math.sqrt(math.pi))
+    square = 1 / (2 * far * far)
+    tail = (1 - square * (1 - 3 * square * (1 - 5 * square * (1 - 7 * square)))) / (far * math.sqrt(math.pi))
     return np.where(x < LARGE_ERROR, np.exp(near * near) * _function("erfc")(near), tail)
 
 
@@ -238,7 +280,19 @@ def log_ndtr(x: Array) -> Array:
 @wide
 def ndtri(x: Array) -> Array:
     """The place up to which the area under the normal density is x."""
-    return np.where((x < 0) | (x > 1), np.nan, math.sqrt(2) * _function("erfinv")(2 * x - 1))
+    low = np.where((x > 0) & (x < SMALL_AREA), x, SMALL_AREA)
+    y = np.where((x < 0) | (x > 1), np.nan, math.sqrt(2) * _function("erfinv")(2 * x - 1))
+    return np.where((x > 0) & (x < SMALL_AREA), _ndtri_below(low), y)
+
+
+def _ndtri_below(x: Array) -> Array:
+    """The same of a small area, whose logarithm is compared by Newton's method."""
+    wanted = np.log(x)
+    y = -np.sqrt(-2 * wanted - np.log(-4 * math.pi * wanted))
+    for _ in range(5):
+        found = log_ndtr(y)
+        y = y - (found - wanted) * np.exp(found + y * y / 2) * math.sqrt(2 * math.pi)
+    return np.asarray(y)
 
 
 @wide
@@ -345,7 +399,8 @@ def bessel_y(order: int) -> Callable[[Array], Array]:
 @wide
 def spherical_bessel_j0(x: Array) -> Array:
     """sin(x) / x."""
-    return np.where(np.isinf(x), 0, np.sinc(np.where(np.isinf(x), 0, x) / math.pi))
+    known = np.where(np.isinf(x) | (x == 0), 1, x)
+    return np.where(np.isinf(x), 0, np.where(x == 0, 1, np.sin(known) / known))
 
 
 @wide
