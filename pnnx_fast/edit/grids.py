@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["Build", "mend_index", "rebuild_grid"]
 
 
-_FIRST_INDEX = re.compile(r"\[@0(,@\d+)*\]")
+_FIRST_INDEX = re.compile(r"\[@0(,@\d+|,\w+\([^:\[\]]*\))*\]")
 
 
 def mend_index(work: Unbaking, op: Operator) -> bool:
     """The numbers of a batch's items, with which each item takes rows of its own, are counted anew."""
     listing = op.inputs[1].producer if len(op.inputs) > 1 else None
     text = "" if listing is None else str(listing.value("expr", ""))
+    if listing is None and str(op.value("expr", "")).startswith("[["):
+        found = work.shapes(op.inputs[0])
+        return found is None or found[0][0] == found[1][0]  # else these are numbers of items of one batch
     if listing is None or not (listing.type == "prim::ListConstruct" or _FIRST_INDEX.fullmatch(text)):
         return True
     data, others = constant_array(listing.inputs[0]), listing.inputs[1:]

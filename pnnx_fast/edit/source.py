@@ -12,6 +12,7 @@ from pnnx_fast.passes.restore_dtypes import restore_dtypes
 from pnnx_fast.passes.restore_shapes import restore_shapes
 from pnnx_fast.passes.restore_writes import warn_of_lost_writes
 from pnnx_fast.runtime.doubts import name_doubts, name_kept
+from pnnx_fast.runtime.own_cells import separate_constants
 
 __all__ = ["for_source"]
 
@@ -49,15 +50,17 @@ def for_source(graph: Graph, has_weights: bool = False) -> Graph:
     require_connections(graph.ops)
     warn_of_lost_writes(graph, "its Python source")
     mended = graph.copy()
+    if not has_weights:  # a file of weights has these once
+        separate_constants(mended)
     restore_dtypes(mended)
     restore_shapes(mended)
-    if not any(map(changed_constant, graph.ops)):
+    if not any(map(changed_constant, mended.ops)):
         return mended
     # Few graphs have such constants.
     from pnnx_fast.runtime.own_run import wind_back
     from pnnx_fast.runtime.session import default_isa
 
-    ran = graph.copy()
+    ran = mended.copy()
     passes.restore(ran)
     known = wind_back(ran, default_isa())
     name_doubts(ran.ops, known)

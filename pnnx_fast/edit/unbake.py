@@ -36,6 +36,7 @@ from pnnx_fast.ir.folded import WRITES, changed_constant
 from pnnx_fast.ir.levels import spellings
 from pnnx_fast.ir.literals import constant_array
 from pnnx_fast.passes.moves import RESHAPES, new_constant
+from pnnx_fast.runtime.own_cells import separate_constants
 from pnnx_fast.runtime.session import default_isa
 
 __all__ = ["Unbaking", "unbake"]
@@ -52,6 +53,7 @@ def unbake(graph: Graph, before: Shapes, after: Shapes) -> tuple[Walk, Walk, lis
     try:
         # Their evidence is the sizes in the file, which are about to change.
         passes.restore(graph, internal=False)
+        separate_constants(graph)
         if any(map(changed_constant, graph.ops)):
             # Few graphs have such constants. What tells their values is the sizes in the file, too.
             from pnnx_fast.runtime.own_run import wind_back
@@ -228,7 +230,13 @@ def _split(
                 operands.append(x)
             return [f"size(@{operands.index(x)},{axis})" for axis in axes]
     large = [j for j, size in enumerate(sizes) if size != 1]
-    if len(large) == 1 and batched and sizes[0] == 1 in work.batches and is_fixed(work, op, target, outs[large[0]]):
+    within_items = work.only_batch and len(ins) == 1 and b / a in work.growth  # all items in one axis, as of codes
+    if (
+        len(large) == 1
+        and batched
+        and sizes[0] == 1 in work.batches
+        and (within_items or is_fixed(work, op, target, outs[large[0]]))
+    ):
         return [f"floor_divide({product},{a})", *map(str, sizes[1:])]
     # Where the batch was one, the ones may be its place.
     if len(large) == 1 and (

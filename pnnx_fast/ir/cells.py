@@ -14,7 +14,7 @@ from pnnx_fast.ir.folded import FOLDED
 from pnnx_fast.ir.levels import spellings
 from pnnx_fast.ir.operator import Operand, Operator
 
-__all__ = ["CellPart", "cell_part"]
+__all__ = ["CellPart", "cell_part", "is_sum"]
 
 _CHUNKS = spellings("unsafe_chunk")
 """What cells take gates apart by, and hardly anything else."""
@@ -50,6 +50,11 @@ class CellPart:
     place: int = 0
     parts: int = 1
     factor: Operator | None = None
+
+
+def is_sum(op: Operator) -> bool:
+    """Whether an operator has one of the two formulas of a cell's sums."""
+    return bool(op.outputs) and str(op.value("expr", "")).replace(" ", "") in (_SUM, _NEW_GATE)
 
 
 def cell_part(op: Operator) -> CellPart | None:
@@ -110,12 +115,17 @@ def _gate(x: Operand) -> int | None:
 
 
 def _fits(constant: Operator, functions: tuple[str, ...]) -> bool:
-    """Whether a constant may be results of functions, as neither biases nor zeros are."""
+    """Whether a constant may be results of functions, as neither biases nor zeros are.
+
+    Results of a run on ones may be no numbers at all, where attention found everything masked, for example.
+    """
     data = constant.attrs["data"].numpy()
     if not data.size or data.shape[1] % len(functions):
         return False
+    if np.isnan(data).all():
+        return True
     for part, function in zip(np.split(data, len(functions), 1), functions, strict=True):
         least = 0 if function == "F.sigmoid" else -1
-        if not ((part >= least) & (part <= 1)).all() or not part.any():
+        if not ((part >= least) & (part <= 1)).all() or (function == "F.sigmoid" and not part.any()):
             return False
     return True

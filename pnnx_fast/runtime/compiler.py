@@ -290,7 +290,9 @@ def _dispel_doubts(graph: Graph, isa: str) -> None:
     """Mend constants that the converter's own run has changed, and warn of what the file leaves open."""
     from pnnx_fast.ir.folded import changed_constant
     from pnnx_fast.runtime.doubts import name_doubts
+    from pnnx_fast.runtime.own_cells import separate_constants
 
+    separate_constants(graph)
     known: set[Operator] = set()
     if any(changed_constant(op) for op in graph.ops):
         from pnnx_fast.runtime.own_run import wind_back

@@ -13,14 +13,14 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast._warning import muted
-from pnnx_fast.ir import Operator
-from pnnx_fast.ir.cells import CellPart, cell_part
-from pnnx_fast.ir.folded import FOLDED
+from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.cells import CellPart, cell_part, is_sum
+from pnnx_fast.ir.folded import FOLDED, is_constant
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.own_run import OwnRun
 
-__all__ = ["Cells"]
+__all__ = ["Cells", "separate_constants"]
 
 EXACT, NEAR = 1e-6, 3e-5
 """What rounding may leave of differences from a layer's own sum, and from a repeated run."""
@@ -36,6 +36,22 @@ _RENAMED = (FOLDED, "pnnx_before_")
 
 _ROUNDING = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-32}
 """Errors of functions, as shares of their results."""
+
+
+def separate_constants(graph: Graph) -> None:
+    """Give every sum of a cell a constant of its own: the converter writes equal ones once."""
+    for op in list(graph.ops):
+        if not is_constant(op) or not op.name.startswith(FOLDED):
+            continue
+        shared = op.outputs[0]
+        users = list(shared.consumers)
+        if not all(map(is_sum, users)) or len(set(users)) < len(users):
+            continue
+        for user in users[1:]:
+            own = graph.new_operand(graph.free_name(f"{shared.name}_own"))
+            own.shape, own.dtype = shared.shape, shared.dtype
+            graph.new_operator_before(op.type, graph.free_name(f"{op.name}_own"), user, outputs=[own], attrs=op.attrs)
+            user.set_input(user.inputs.index(shared), own)
 
 
 class Cells:
@@ -85,12 +101,18 @@ class Cells:
         if part.factor.name.startswith(FOLDED):
             return None
         factor = self._parts[part.factor][1].astype(np.float64)
+        if np.isnan(factor).any():
+            return _single(self._rows(part, noted), noted)
         return noted / factor if factor.min() >= LEAST_GATE else None
 
-    def _before(self, part: CellPart, noted: Array, own: OwnRun | None) -> Array | None:
+    def _rows(self, part: CellPart, noted: Array) -> list[Array]:
+        """Biases of layers that have the sizes of a cell's: its product where the state is zero."""
         width, states = noted.shape[1], noted.shape[1] // max(1, len(part.functions))
         where, shape = slice(part.place * width, (part.place + 1) * width), (width * part.parts, states)
-        rows = [bias[where] for size, bias in self._layers if size == shape == (len(bias), states)]
+        return [bias[where] for size, bias in self._layers if size == shape == (len(bias), states)]
+
+    def _before(self, part: CellPart, noted: Array, own: OwnRun | None) -> Array | None:
+        rows = self._rows(part, noted)
         if any(_near(noted, row, EXACT) for row in rows):
             return noted  # a model that writes to nothing
         if own is None:
@@ -100,9 +122,14 @@ class Cells:
             return None
         slack = max(NEAR, 2 * _ROUNDING[noted.dtype.name])
         fitting = [row for row in rows if _near(_forward(row + added, part.functions), noted, slack)]
-        if fitting and all(np.array_equal(row, fitting[0]) for row in fitting):
-            return np.broadcast_to(fitting[0], noted.shape)
-        return _turned_back(noted, part.functions, added)
+        known = _single(fitting, noted)
+        return known if known is not None or np.isnan(noted).any() else _turned_back(noted, part.functions, added)
+
+
+def _single(rows: list[Array], noted: Array) -> Array | None:
+    """The one row that several are, for every item; None where they differ, or there is none."""
+    same = bool(rows) and all(np.array_equal(row, rows[0]) for row in rows)
+    return np.broadcast_to(rows[0], noted.shape) if same else None
 
 
 def _layer(op: Operator) -> tuple[tuple[int, ...], Array] | None:
@@ -121,7 +148,8 @@ def _weights(op: Operator, key: str, k: int) -> Array | None:
 
 
 def _near(x: Array, y: Array, tolerance: float) -> bool:
-    return bool((np.abs(x - y) <= tolerance * np.maximum(1, np.abs(y))).all())
+    near = np.abs(x - y) <= tolerance * np.maximum(1, np.abs(y))
+    return bool((near | (np.isnan(x) & np.isnan(y))).all())
 
 
 def _forward(x: Array, functions: tuple[str, ...]) -> Array:

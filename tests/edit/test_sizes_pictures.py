@@ -340,38 +340,6 @@ def test_statistics_are_spread_over_the_picture_that_they_are_of() -> None:
     check(template, {"x": (0, 2, 3)}, {"h": 6, "w": 9}, {"h": 11, "w": 8})
 
 
-@pytest.mark.parametrize("listed", ["pnnx.Expression e 2 1 k z l expr=[@0,@1]", "prim::ListConstruct e 2 1 k z l"])
-@pytest.mark.parametrize("n", [1, 2])
-def test_each_item_takes_rows_of_its_own(n: int, listed: str) -> None:
-    template = f"""
-        pnnx.Input in 0 1 x #x=({{n}},5,4)f32
-        pnnx.Attribute k 0 1 k @data=({{n}},3,2)i64
-        pnnx.Input in2 0 1 z #z=({{n}},3,2)i64
-        {listed}
-        Tensor.index i 2 1 x l y $input=x $expr=l
-        pnnx.Output out 1 0 y
-    """
-    numbers = np.broadcast_to(np.arange(n)[:, None, None], (n, 3, 2)).copy()
-    graph = traced(template, {"n": n}, {"k": numbers})
-    assert graph.make_dynamic() == []
-    for m in (n, 4):
-        x, z = RNG.random((m, 5, 4), np.float32), RNG.integers(0, 5, (m, 3, 2))
-        np.testing.assert_array_equal(Model(graph)(x, z), x[np.arange(m)[:, None, None], z])
-
-
-def test_items_that_nothing_counts_are_named() -> None:
-    template = """
-        pnnx.Input in 0 1 x #x=(3,5,4)f32
-        pnnx.Attribute k 0 1 k @data=(2,2)i64
-        pnnx.Attribute z 0 1 z @data=(2,2)i64
-        pnnx.Expression e 2 1 k z l expr=[@0,@1]
-        Tensor.index i 2 1 x l y $input=x $expr=l
-        pnnx.Output out 1 0 y
-    """
-    graph = traced(template, {}, {"k": np.int64([[0, 1], [2, 0]]), "z": np.zeros((2, 2), np.int64)})
-    assert graph.make_dynamic() == ["i"]
-
-
 BATCHED = {
     "a constant that is gathered from": """
         pnnx.Input in 0 1 x #x=({n},6)f32

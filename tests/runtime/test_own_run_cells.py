@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pnnx_fast
+from pnnx_fast.runtime.own_run import wind_back
 
 HEAD = """7767517
 {count} {operands}
@@ -41,7 +42,7 @@ TOLD = "Expression e writes into the constant pnnx_fold_c"
 
 
 def graph_of(lines: str, output: str = "y", **data: Any) -> pnnx_fast.Graph:
-    """A graph with arrays for its constant and the biases of its layers, whose weights are 1/8."""
+    """A graph with arrays for its constants and the biases of its layers, whose weights are 1/8."""
     end, names = f"pnnx.Output out 1 0 {output}\n", {line.split()[1] for line in lines.splitlines()}
     operands = 1 + sum(int(line.split()[3]) for line in lines.splitlines())
     graph = pnnx_fast.Graph.parse(HEAD.format(count=len(names) + 2, operands=operands) + lines + end)
@@ -133,6 +134,27 @@ def test_python_source_holds_what_it_was_unless_a_file_does(tmp_path: Path) -> N
         graph.python(tmp_path / "a.py")
     with pytest.warns(UserWarning, match="pnnx.Attribute pnnx_fold_c is in the file of weights"):
         graph.python(tmp_path / "b.py", tmp_path / "m.pnnx.bin")
+
+
+def test_equal_constants_are_written_to_apart() -> None:
+    other = """nn.Linear F_linear_2 1 1 x j bias=True in_features=3 out_features=2 @bias=(2)f32 @weight=(2,3)f32 \
+#j=(2,2)f32
+pnnx.Expression f 2 1 c j r expr=add(@0,@1) #c=(2,2)f32 #j=(2,2)f32 #r=(2,2)f32
+F.tanh v 1 1 r w $input=r #r=(2,2)f32 #w=(2,2)f32
+pnnx.Expression z 2 1 h w z expr=add(@0,@1)
+"""
+    biases = {"F_linear_0": [1, 2], "F_linear_1": [5, -7], "F_linear_2": [1, 2]}
+    graph = graph_of(RNN + AGAIN + other, "z", **biases, pnnx_fold_c=[[6.375, -4.625]] * 2)
+    first = np.tanh([[6, -5]] * 2)
+    np.testing.assert_allclose(silent(graph), first.sum(1)[:, None] / 8 + [[5, -7]] * 2 + first, rtol=1e-6)
+
+
+def test_a_run_of_which_nothing_is_left() -> None:
+    """Attention that finds everything masked in a run on ones, for example, gives NaN; the layer's bias is known."""
+    graph = graph_of(RNN + AGAIN, "h", F_linear_0=[np.nan] * 2, F_linear_1=[5, -7], pnnx_fold_c=[[np.nan] * 2] * 2)
+    noted = next(op for op in graph.ops if op.type == "pnnx.Attribute")
+    wind_back(graph, "generic")
+    np.testing.assert_array_equal(noted.attrs["data"].numpy(), [[5, -7]] * 2)
 
 
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
