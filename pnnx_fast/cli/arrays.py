@@ -98,9 +98,9 @@ def load_inputs(model: Model, paths: list[str], sizes: Sizes, args: Any) -> list
     if len(left) != len(unnamed):
         raise ShapeError("wrong number of inputs", expected=len(model.inputs), actual=len(given) + len(unnamed))
     for info, value in zip(left, unnamed, strict=True):
-        if isinstance(value, str):
-            value = _picture(value, info._replace(shape=tuple(sizes.get(info.name, info.shape or ()))), args)
-        given[info.name] = value
+        shape = sizes.get(info.name)
+        wanted = info if shape is None else info._replace(shape=tuple(shape))
+        given[info.name] = _picture(value, wanted, args) if isinstance(value, str) else value
     return [given[info.name] for info in model.inputs]
 
 
