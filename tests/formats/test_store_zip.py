@@ -156,7 +156,7 @@ def test_repr(tmp_path):
 
 def test_checksum_on_first_access_only():
     raw = bytearray(archive())
-    reader = StoreZipReader(raw)
+    reader = StoreZipReader(memoryview(raw).toreadonly())  # memory that others may write to is copied
     offset = reader.offset("conv.bias")
     assert reader.read("conv.bias") == b"\x01\x02\x03"
     raw[offset] = 9
