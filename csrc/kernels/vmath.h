@@ -298,7 +298,8 @@ PF_INLINE pf_vf pf_power_rooted(pf_vf x, float factor, float factor_low, float l
     const pf_vf shift = pf_set(1.5f * (1 << ABOVE) + lift), t = pf_fma(x, pf_set(factor), shift);
     *rest = pf_fma(x, pf_set(factor), shift - t);
     if (factor_low != 0.0f) *rest = pf_fma(x, pf_set(factor_low), *rest);
-    return (pf_vf)((pf_vi)pf_permute(pf_load(PF_ROOTS), (pf_vi)t) + ((pf_vi)t << ABOVE));
+    /* Unsigned: of NaN, any bits may stand there. */
+    return (pf_vf)((pf_vu)pf_permute(pf_load(PF_ROOTS), (pf_vi)t) + ((pf_vu)t << ABOVE));
 }
 #endif
 

@@ -14,7 +14,7 @@ from pnnx_fast.ir.folded import FOLDED
 from pnnx_fast.ir.levels import spellings
 from pnnx_fast.ir.operator import Operand, Operator
 
-__all__ = ["CellPart", "cell_part", "is_sum"]
+__all__ = ["CellPart", "cell_part"]
 
 _CHUNKS = spellings("unsafe_chunk")
 """What cells take gates apart by, and hardly anything else."""
@@ -52,19 +52,17 @@ class CellPart:
     factor: Operator | None = None
 
 
-def is_sum(op: Operator) -> bool:
-    """Whether an operator has one of the two formulas of a cell's sums."""
-    return bool(op.outputs) and str(op.value("expr", "")).replace(" ", "") in (_SUM, _NEW_GATE)
+def cell_part(op: Operator, shared: bool = False) -> CellPart | None:
+    """The constant that an operator wrote to, where it is one of a cell whose traces the constant bears.
 
-
-def cell_part(op: Operator) -> CellPart | None:
-    """The constant that an operator wrote to, where it is one of a cell whose traces the constant bears."""
+    ``shared`` says that others may read the constant, too.
+    """
     formula = str(op.value("expr", "")).replace(" ", "") if op.outputs else ""
     if formula == _NEW_GATE and len(op.inputs) == 3:
-        return _new_gate(op)
+        return _new_gate(op, shared)
     if formula != _SUM or len(op.inputs) != 2:
         return None
-    constant, user = _folded(op, 0), _only_user(op.outputs[0])
+    constant, user = _folded(op, 0, shared), _only_user(op.outputs[0])
     if constant is None or user is None:
         return None
     if user.type in _CHUNKS:
@@ -81,21 +79,25 @@ def cell_part(op: Operator) -> CellPart | None:
     return None
 
 
-def _new_gate(op: Operator) -> CellPart | None:
-    constant, sigmoid = _folded(op, 1), op.inputs[2].producer
+def _new_gate(op: Operator, shared: bool) -> CellPart | None:
+    constant, sigmoid = _folded(op, 1, shared), op.inputs[2].producer
     reset = sigmoid.inputs[0].producer if sigmoid is not None and sigmoid.type == "F.sigmoid" else None
-    factor = cell_part(reset) if reset is not None and constant is not None and _gate(op.inputs[0]) == 2 else None
+    factor = (
+        cell_part(reset, shared) if reset is not None and constant is not None and _gate(op.inputs[0]) == 2 else None
+    )
     if constant is None or factor is None or factor.parts != 3 or factor.place != 0:
         return None
     return CellPart(constant, op, place=2, parts=3, factor=factor.constant)
 
 
-def _folded(op: Operator, k: int) -> Operator | None:
-    """The constant that is an input of an operator, which alone reads it, as large as the result."""
+def _folded(op: Operator, k: int, shared: bool) -> Operator | None:
+    """The constant that is an input of an operator and as large as the result; read by it alone, unless it is shared."""
     x = op.inputs[k]
     maker = x.producer
     data = maker.attrs.get("data") if maker is not None and maker.type == "pnnx.Attribute" else None
-    if maker is None or data is None or not maker.name.startswith(FOLDED) or len(x.consumers) != 1:
+    if maker is None or data is None or not maker.name.startswith(FOLDED):
+        return None
+    if not shared and len(x.consumers) != 1:
         return None
     fits = len(data.shape) == 2 and op.outputs[0].shape == data.shape and data.dtype in ("f16", "f32", "f64")
     return maker if fits else None

@@ -14,7 +14,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast._warning import muted
 from pnnx_fast.ir import Graph, Operator
-from pnnx_fast.ir.cells import CellPart, cell_part, is_sum
+from pnnx_fast.ir.cells import CellPart, cell_part
 from pnnx_fast.ir.folded import FOLDED, is_constant
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def separate_constants(graph: Graph) -> None:
             continue
         shared = op.outputs[0]
         users = list(shared.consumers)
-        if not all(map(is_sum, users)) or len(set(users)) < len(users):
+        if len(set(users)) < max(2, len(users)) or not all(cell_part(user, shared=True) for user in users):
             continue
         for user in users[1:]:
             own = graph.new_operand(graph.free_name(f"{shared.name}_own"))

@@ -235,7 +235,8 @@ class _HostCall:
                     expected=t.shape,
                     actual=array.shape,
                 )
-            if not np.can_cast(array.dtype, t.dtype, "same_kind") and registry.users_own([step.type]):
+            same = array.dtype == t.dtype or np.can_cast(array.dtype, t.dtype, "same_kind")
+            if not same and registry.users_own([step.type]):
                 raise ShapeError(
                     "the numpy function gives another dtype than announced",
                     operator=where,

@@ -109,7 +109,6 @@ def test_damaged_files_are_ignored_with_a_warning(tmp_path: Path, text: str) -> 
     assert caught[0].filename == __file__
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
 def test_what_is_no_file_is_left_alone(graph: Graph, tmp_path: Path) -> None:
     pipe = tmp_path / "tuning"
     os.mkfifo(pipe)
