@@ -91,7 +91,7 @@ def _new_gate(op: Operator, shared: bool) -> CellPart | None:
 
 
 def _folded(op: Operator, k: int, shared: bool) -> Operator | None:
-    """The constant that is an input of an operator and as large as the result; read by it alone, unless it is shared."""
+    """The constant that is an input of an operator, as large as the result; nobody else reads it, unless shared."""
     x = op.inputs[k]
     maker = x.producer
     data = maker.attrs.get("data") if maker is not None and maker.type == "pnnx.Attribute" else None
