@@ -29,7 +29,7 @@ from pnnx_fast._core import store
 from pnnx_fast._files import cache_folder, kept_file
 from pnnx_fast._types import Array
 from pnnx_fast.errors import FormatError
-from pnnx_fast.runtime.executable import Arenas, Executable, Runnable, Slot
+from pnnx_fast.runtime.executable import Executable, Runnable, Slot
 from pnnx_fast.runtime.inputs import TensorInfo
 
 __all__ = ["LINE", "ProgramCache"]
@@ -70,7 +70,7 @@ class ProgramCache:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, param: str, bin: str, *options: Any) -> None:
-        self._arenas = Arenas()
+        self._arenas: list[Array] = []
         self._folder = os.path.join(cache_folder(), "programs") if folder is None else os.fspath(folder)
         identities = [_identity(param, whole=True), _identity(bin, whole=False)]
         self._files = [identity[:3] for identity in identities]
@@ -319,7 +319,7 @@ class MappedBlock:
             raise ValueError(WRONG_CHECKSUM)
 
 
-def _restored(document: dict[str, Any], block: MappedBlock, arenas: Arenas) -> Runnable:
+def _restored(document: dict[str, Any], block: MappedBlock, arenas: list[Array]) -> Runnable:
     """Make a program of what :func:`pnnx_fast.runtime.saving.saved` wrote."""
     isa, nthreads, outputs = document["isa"], document["nthreads"], document["outputs"]
     layouts = document["layouts"]

@@ -18,7 +18,6 @@ from pnnx_fast.ir.mapped import is_mapped, release
 from pnnx_fast.ir.parameter import typed_number, without_casts
 from pnnx_fast.ops._dtype import dtype_of
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, tensors_in
-from pnnx_fast.runtime.executable import Arenas
 from pnnx_fast.runtime.packing import PackQueue, PackTask
 
 __all__ = ["Constants"]
@@ -59,8 +58,8 @@ class Constants:
         self._queue = PackQueue()
         self.weights_bytes = 0
         """Of the model."""
-        self.arenas = Arenas()
-        """Of the programs that these constants are for."""
+        self.arenas: list[Array] = []
+        """Memory for activations that no call uses just now, of the programs that these constants are for."""
         self.tuner: Any = None
         """The :class:`~pnnx_fast.runtime.autotune.Tuner` of a model that is tuned."""
         self._lock = threading.RLock()

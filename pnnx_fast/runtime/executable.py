@@ -9,6 +9,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ from pnnx_fast.errors import ExpressionError, IndexRangeError, LimitError, Nativ
 if TYPE_CHECKING:
     from pnnx_fast.runtime.records import StepRecord
 
-__all__ = ["Arenas", "Clock", "Executable", "HostCall", "Runnable", "Segment", "Slot"]
+__all__ = ["Clock", "Executable", "HostCall", "Runnable", "Segment", "Slot"]
 
 Clock: TypeAlias = list[tuple[int, int]]
 """(index of the step, nanoseconds) of each step of a run."""
@@ -47,33 +48,6 @@ class Runnable(Protocol):
         """Describe all steps in the order of the clock."""
 
 
-class Arenas:
-    """Memory for activations of which no call makes use just now, shared by the programs of a model.
-
-    There are at most as many arenas as calls that ran at the same time. Needs no lock: lists are changed in one go.
-    """
-
-    __slots__ = ("_idle",)
-
-    def __init__(self) -> None:
-        self._idle: list[Array] = []
-
-    def take(self, nbytes: int) -> Array | None:
-        """Return memory of at least so many bytes; None where there is none, after one that is too small is gone."""
-        small: list[Array] = []
-        try:
-            while (arena := self._idle.pop()).nbytes < nbytes:
-                small.append(arena)
-        except IndexError:
-            arena, small = None, small[1:]
-        self._idle += small
-        return arena
-
-    def give(self, arena: Array) -> None:
-        """Take memory back when a call has ended."""
-        self._idle.append(arena)
-
-
 class Slot:
     """The place of a tensor in a nested output."""
 
@@ -97,8 +71,9 @@ class Executable:
         Of the tensors among the outputs.
     arena_bytes : int
         Size of the memory for what lies between.
-    arenas : Arenas
-        Such memory, which the programs of a model share.
+    arenas : list of ndarray
+        Such memory that no call uses just now, shared by the programs of a model: there are at most as many as calls
+        that ran at the same time. Needs no lock, as a list is changed in one go.
     records : callable
         Returns the fields of the :class:`StepRecord` of each step; not asked where :meth:`records` knows better.
     weights : numpy.ndarray, optional
@@ -115,7 +90,7 @@ class Executable:
         structure: Sequence[Any],
         output_types: Sequence[tuple[Shape, DType]],
         arena_bytes: int,
-        arenas: Arenas,
+        arenas: list[Array],
         records: Callable[[], Sequence[Sequence[Any]]] = list,
         weights: Array | None = None,
     ) -> None:
@@ -131,14 +106,34 @@ class Executable:
         check_memory(self.arena_bytes + results, "activations and results of a run")
         return aligned_bytes(self.arena_bytes)
 
+    def _larger_arena(self) -> Array:
+        """Return an idle arena that is large enough, or a new one in place of one that is too small."""
+        small: list[Array] = []
+        with suppress(IndexError):
+            while True:
+                arena = self._arenas.pop()
+                if len(arena) >= self.arena_bytes:
+                    self._arenas += small
+                    return arena
+                small.append(arena)
+                del arena
+        self._arenas += small[1:]
+        small.clear()
+        return self._make_arena()
+
     def run(self, given: Sequence[Array], clock: Clock | None = None, results: list[Array] | None = None) -> list[Any]:
         """Run once; ``given`` are C-contiguous arrays of the program's shapes and dtypes.
 
         ``clock`` receives (index of the step, nanoseconds) for every step; ``results`` are arrays to write to.
         """
-        arena = self._arenas.take(self.arena_bytes)
-        if arena is None:
+        try:
+            arena = self._arenas.pop()
+        except IndexError:
             arena = self._make_arena()
+        if len(arena) < self.arena_bytes:
+            self._arenas.append(arena)
+            del arena  # it may have to go before a larger one comes
+            arena = self._larger_arena()
         if results is None:
             try:
                 results = [np.empty(shape, dtype) for shape, dtype in self.output_types]
@@ -153,7 +148,7 @@ class Executable:
                     self._run_native(bases, *segment)
                 else:
                     segment(arena, given, results)
-        self._arenas.give(arena)
+        self._arenas.append(arena)
         return results if self._is_flat else self.restore(results)
 
     def _run_timed(

@@ -87,7 +87,7 @@ def guarded_run(self: Any, given: Sequence[np.ndarray], clock: Any = None, resul
     check_memory(sum(int(np.prod(s, dtype=object)) * d.itemsize for s, d in self.output_types), "results of a run")
     if results is None:
         results = [guarded(shape, dtype) for shape, dtype in self.output_types]
-    self._arenas = executable.Arenas()  # every run gets memory of its own
+    self._arenas = []  # every run gets memory of its own
     return run_program(self, inputs, clock, results)
 
 

@@ -136,7 +136,7 @@ def test_programs_share_memory_for_activations() -> None:
     model = pnnx_fast.load(model_path(), num_threads=1)
     for batch in 1, 3, 50, 2, 4, 60:
         model(np.zeros((batch, 1, 8, 8), np.float32))
-    assert len(model.constants.arenas._idle) == 1
+    assert len(model.constants.arenas) == 1
 
 
 def test_programs_behind_data_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
