@@ -75,7 +75,7 @@ def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4)
     Raises
     ------
     ParameterError
-        When the reference and the graph have no operand in common.
+        When the reference and the graph have no operand in common, or the tolerance is not zero or more.
     ShapeError
         When the inputs do not fit the graph.
     TypeError
@@ -90,6 +90,8 @@ def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4)
     >>> next(row.operator for row in rows if not row.matches)
     'down'
     """
+    if not tolerance >= 0:  # nor NaN, with which nothing would match
+        raise ParameterError(f"a tolerance is zero or more, not {tolerance}")
     values = _intermediates(graph, inputs)
     wanted = _wanted(graph, reference, inputs)
     rows = {x.name: op for op in graph.topological() if op.type != "pnnx.Input" for x in op.outputs}

@@ -259,6 +259,8 @@ def rename(graph: Graph, old: str, new: str) -> None:
         raise UnknownNameError([f"there is neither an operand nor an operator {old!r}{did_you_mean(old, names)}"])
     if not new or any(c.isspace() for c in new):
         raise GraphError([f"{new!r} is no name that a file can hold: it is empty or has blanks"])
+    if found is not None and "=" in new:  # files name operands in parameters, as in #name=(1,3)f32
+        raise GraphError([f"{new!r} is no name of an operand that a file can hold: it has a '='"])
     if ops and graph.get_operator(new) is not None:
         raise GraphError([f"operator {new} exists already"])
     if found is not None:

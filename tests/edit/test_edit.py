@@ -187,7 +187,7 @@ def test_one_name_is_not_a_list_of_names() -> None:
         net().diff("x")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a\n"])
+@pytest.mark.parametrize("name", ["", "a b", "a\n", "a=b"])
 def test_names_that_files_cannot_hold(name: str) -> None:
     with pytest.raises(GraphError, match="is no name"):
         edit.rename(net(), "a", name)
@@ -256,6 +256,8 @@ def test_compare_finds_the_first_operator_that_differs() -> None:
         graph.compare({"elsewhere": x()}, x())
     with pytest.raises(TypeError, match="not int"):
         graph.compare(5, x())
+    with pytest.raises(ParameterError, match="a tolerance is zero or more, not nan"):
+        graph.compare(other, x(), tolerance=float("nan"))
 
 
 @pytest.mark.parametrize("rest", ["pnnx.Output o 1 0 x", "prim::TupleConstruct t 2 1 x x y\npnnx.Output o 1 0 y"])
