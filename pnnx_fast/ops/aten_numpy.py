@@ -178,7 +178,7 @@ def _unique_consecutive(
 def _unique_rows(
     x: Array, dim: int, sort: bool = True, inverse: bool = False, counts: bool = False
 ) -> tuple[Array, ...]:
-    values, places, number = np.unique(x, return_inverse=True, return_counts=True, axis=dim)
+    values, places, number = np.unique(x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
     return values, places.reshape(-1), number
 
 

@@ -65,6 +65,15 @@ def test_entries_that_are_no_numbers_are_all_unique() -> None:
         np.testing.assert_array_equal(a, b.numpy())
 
 
+def test_lines_that_are_no_numbers_are_all_unique() -> None:
+    x = np.array([1, np.nan, 2, np.nan, 1], np.float32)  # PyTorch sorts these by chance
+    values, places, counts = call("aten::unique_dim", (x, 0, True, True, True), 3)
+    np.testing.assert_array_equal(values, np.array([1, 2, np.nan, np.nan], np.float32))
+    np.testing.assert_array_equal(values[places], x)
+    np.testing.assert_array_equal(counts, [2, 1, 1, 1])
+
+
+
 def test_spectra_of_nothing_are_zeros() -> None:
     x = np.zeros((3, 0))
     np.testing.assert_array_equal(call("aten::fft_hfft", (x, 97, -1, None)), np.zeros((3, 97)))
