@@ -73,7 +73,6 @@ def test_lines_that_are_no_numbers_are_all_unique() -> None:
     np.testing.assert_array_equal(counts, [2, 1, 1, 1])
 
 
-
 def test_spectra_of_nothing_are_zeros() -> None:
     x = np.zeros((3, 0))
     np.testing.assert_array_equal(call("aten::fft_hfft", (x, 97, -1, None)), np.zeros((3, 97)))
