@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pnnx_fast.ir import Graph, Operator
-from pnnx_fast.ir.equations import whole_equation
-from pnnx_fast.ir.indices import mesh_shape, whole_indices
 from pnnx_fast.ir.masks import head_masks
 from pnnx_fast.ir.notes import (
     keeps_entries,
@@ -31,6 +29,8 @@ from pnnx_fast.ir.notes import (
     same_padding,
     shuffled_shape,
 )
+from pnnx_fast.passes.equations import whole_equation
+from pnnx_fast.passes.indices import mesh_shape, whole_indices
 from pnnx_fast.passes.moves import become, unused_operand
 
 __all__ = ["restore_shapes"]
