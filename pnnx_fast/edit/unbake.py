@@ -6,7 +6,9 @@ mends it: parameters become computed ones, constants shrink to what they repeat.
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -172,6 +174,8 @@ def _mend_reshape(work: Unbaking, op: Operator) -> bool:
     target = list(wanted) if isinstance(wanted, list) else [wanted]
     known = int(np.prod([d for d in target if d > 0], dtype=np.int64))
     target = [int(np.prod(a)) // known if d == -1 else a[i] if d == 0 else d for i, d in enumerate(target)]
+    if _lay_out(work, op, (a, b), target):
+        return _mend_reshape(work, op)
     operands = [op.inputs[0]]
     entries = _entries(work, op, (a, b), target, operands)
     if entries is None:
@@ -182,6 +186,43 @@ def _mend_reshape(work: Unbaking, op: Operator) -> bool:
         return True
     work.compute(op, "shape", entries, operands)
     return True
+
+
+def _lay_out(work: Unbaking, op: Operator, shapes: tuple[Sizes, Sizes], target: Sequence[int]) -> bool:
+    """Lay out rows and columns that lie in one axis, before a reshape that cuts both; False where there are none."""
+    a, b = shapes
+    for ins, outs in regrouped(a, b, target) if not work.only_batch else ():
+        i, sizes = ins[0], [target[j] for j in outs]
+        if len(ins) > 1 or a[i] == b[i] or sum(d != 1 for d in sizes) < 3 or _like(work, op.inputs[0], sizes, b[i]):
+            continue
+        found = _picture(work, op.inputs[0], (a[i], b[i]), sizes)
+        if found is None:
+            continue
+        picture, axes = found
+        x, y = op.inputs[0], work.graph.new_operand(work.graph.free_name(f"{op.outputs[0].name}_picture"))
+        laid = work.graph.new_operator_before("Tensor.reshape", f"{op.name}_picture", op, inputs=[x], outputs=[y])
+        entries = [f"size(@0,{k})" for k in range(len(a))]
+        entries[i : i + 1] = [f"size(@1,{k})" for k in axes]
+        work.compute(laid, "shape", entries, [x, picture])
+        work.step(laid)
+        op.set_input(0, y)
+        return True
+    return False
+
+
+def _picture(
+    work: Unbaking, x: Operand, products: tuple[int, int], sizes: Sequence[int]
+) -> tuple[Operand, range] | None:
+    """An operand upstream with neighbouring axes of these products in both walks, each of which is cut into sizes."""
+    ends = {*itertools.accumulate(sizes, operator.mul)}
+    for y in work.upstream(x):
+        a, b = work.shapes(y) or ((), ())
+        for axes in (range(i, i + count) for count in (2, 3) for i in range(len(a) - count + 1)):
+            old = [a[k] for k in axes]
+            same = (math.prod(old), math.prod(b[k] for k in axes)) == products
+            if same and 1 not in old and ends.issuperset(itertools.accumulate(old, operator.mul)):
+                return y, axes
+    return None
 
 
 def _entries(

@@ -122,6 +122,18 @@ def test_what_follows_tells_windows_from_grids(kind: str, between: tuple[str, ..
     check(cut(kind, *between), (1,), old, {"b": 1, "h": 32, "w": w})
 
 
+@pytest.mark.parametrize("h, w", [(16, 16), (16, 24), (24, 40)])
+@pytest.mark.parametrize("kind", ["windows", "grid"])
+def test_rows_and_columns_in_one_axis_are_laid_out_before_they_are_cut(kind: str, h: int, w: int) -> None:
+    """The converter makes one reshape of those that lay tokens out as a picture and cut that into windows."""
+    template = cut(kind, *BIASED).replace("cut 1 1 x a", "cut 1 1 f a").replace("$input=x", "$input=f")
+    flat = "torch.flatten flat 1 1 x f start_dim=1 end_dim=2 $input=x #f=({b},{h*w},2)f32"
+    template = template.replace("f32\n", f"f32\n{flat}\n", 1).replace(
+        "y shape=({b},{h},{w},2)", "y shape=({b},{h*w},2)"
+    )
+    check(template, (0, 1, 2), {"b": 1, "h": h, "w": w}, {"b": 2, "h": 8, "w": 20}, {"b": 1, "h": 48, "w": 16})
+
+
 UNTOLD = {
     **{f"{kind} alone": (kind, ALONE) for kind in CUTS},
     "grid, inner parts join the batch": ("grid", TOKENS),
