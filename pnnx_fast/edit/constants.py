@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.edit.grids import rebuild_grid
-from pnnx_fast.edit.windows import arguments, as_long, tell_written
+from pnnx_fast.edit.windows import LISTS, arguments, as_long, tell_written
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.folded import changed_constant, is_folded
@@ -27,8 +29,13 @@ __all__ = [
     "mend_grid",
     "mend_product",
     "mend_scatter",
+    "mend_states",
     "mend_write",
+    "tell_indexed",
+    "tell_selected",
 ]
+
+_WORDS = {"None": "null", "True": "true", "False": "false"}
 
 _ROUNDING = 1e-5
 """What rounding changes at most, as a share of the largest value."""
@@ -107,6 +114,8 @@ def _shrunk(data: Array, axes: Sequence[int], margin: float = 0.0) -> Array | No
 
 def mend_broadcast(work: Unbaking, op: Operator) -> bool:
     """Constants that repeat themselves along an axis that varies shrink; those that hold a grid are computed anew."""
+    if op.type == "torch.baddbmm" and op.value("beta", 1) == 0 and constant_array(op.inputs[0]) is not None:
+        op.set_input(0, work.add_constant(np.zeros((1, 1, 1), np.float32), f"{op.name}_nothing", op))
     shapes = [work.shapes(x) for x in op.inputs]
     full = max((s for s in shapes if s is not None and s[0] != s[1]), key=lambda s: len(s[0]), default=None)
     if full is None:
@@ -121,11 +130,22 @@ def mend_broadcast(work: Unbaking, op: Operator) -> bool:
             continue
         if len(axes) == 1 and _shrunk(data, axes) is None and _lead_batch(work, op, data, axes[0]):
             continue
-        same = [j for j in range(data.ndim) if j not in axes and _shrunk(data, [j]) is not None]
+        same = [
+            j
+            for j in range(data.ndim)
+            if j not in axes and _shrunk(data, [j]) is not None and _is_elsewhere(work, op, x, j - data.ndim)
+        ]
         small = _rebuilt(work, op, x, data, [*same, *axes], _aligned(work, op, data, axes))[0]
         if small is not None:
             op.set_input(i, small)
     return True
+
+
+def _is_elsewhere(work: Unbaking, op: Operator, x: Operand, axis: int) -> bool:
+    """Whether another operand has the size of an axis, counted from the end, too, so that a result keeps it."""
+    size = (work.old.shape(x) or ())[axis]
+    shapes = [work.old.shape(y) or () for y in op.inputs if y is not x]
+    return any(len(shape) >= -axis and shape[axis] == size for shape in shapes)
 
 
 def _aligned(work: Unbaking, op: Operator, data: Array, axes: Sequence[int]) -> Operand:
@@ -247,7 +267,13 @@ def mend_scatter(work: Unbaking, op: Operator) -> bool:
 
 
 def mend_grid(work: Unbaking, op: Operator) -> bool:
-    """A constant grid or picture, the same for every item of a batch, repeats with the batch."""
+    """A constant grid or picture, the same for every item of a batch, repeats with the batch.
+
+    A grid that has as many cells as the picture is told, where that varies.
+    """
+    if not work.only_batch and constant_array(op.inputs[1]) is not None:
+        a, b = work.shapes(op.inputs[0]) or ((), ())
+        return a[2:] == b[2:] or (op.inputs[1].shape or ())[1:-1] != a[2:]
     for x, other in (op.inputs[:2], op.inputs[1::-1]) if len(op.inputs) > 1 and work.only_batch else ():
         data, found = constant_array(x), work.shapes(other)
         if data is not None and found is not None and data.ndim and found[0][0] == data.shape[0] != found[1][0]:
@@ -256,9 +282,82 @@ def mend_grid(work: Unbaking, op: Operator) -> bool:
 
 
 def mend_gather(work: Unbaking, op: Operator) -> bool:
-    """A constant that is gathered from, or says what to gather, has a row for every item of a batch."""
-    dim = op.value("dim", 0)
-    return not dim or mend_grid(work, op)
+    """A constant that is gathered from, or says what to gather, is as large as the other side.
+
+    False where places in it are all over an axis that varies.
+    """
+    x, index = op.inputs[:2]
+    told = True
+    for i, (rows, other) in enumerate(((x, index), (index, x))):
+        data, found, dim = constant_array(rows), work.shapes(other), op.value("dim", 0)
+        if data is None or found is None or not isinstance(dim, int) or not data.ndim == len(found[0]) > 0:
+            continue
+        a, b = found
+        along = dim % data.ndim
+        axes = [j for j in range(data.ndim) if j != along and data.shape[j] == a[j] != b[j]]
+        smaller = _shrunk(data, axes)
+        if axes and smaller is not None:
+            small = rows if smaller is data else work.add_constant(smaller, f"{rows.name}_once", op)
+            _expand(work, op, i, small, {j: (other, j) for j in axes})
+        elif axes == [0] and work.only_batch:
+            _repeat(work, op, rows, other, 0)
+        told &= (not axes or smaller is not None or axes == [0]) and not (
+            rows is index and _are_all_over(data, along, found)
+        )
+    return told
+
+
+def _are_all_over(index: Array, axis: int, sizes: tuple[Sequence[int], Sequence[int]]) -> bool:
+    """Whether constant places reach into the second half of an axis that varies, as if they followed its size."""
+    p, q = (shape[axis] for shape in sizes)
+    if index.dtype.kind == "b":
+        return p != q and index.size == p > 3
+    return index.dtype.kind in "iu" and p != q and p > 3 and int(index.max(initial=0)) >= p // 2
+
+
+def mend_states(work: Unbaking, op: Operator) -> bool:
+    """Constant first states of a recurrent layer have a row for every item of the batch."""
+    axis = 0 if op.value("batch_first") else 1
+    found = work.shapes(op.inputs[0])
+    for x in dict.fromkeys(op.inputs[1:]):
+        shape = work.old.shape(x) or ()
+        fits = found is not None and len(shape) == len(found[0]) == 3 and shape[1] == found[0][axis] != found[1][axis]
+        if fits and not work.varies(x):
+            _repeat(work, op, x, op.inputs[0], axis, 1)
+    return True
+
+
+def tell_selected(work: Unbaking, op: Operator) -> bool:
+    """Whether constant places are not all over an axis that varies."""
+    found, index, dim = work.shapes(op.inputs[0]), constant_array(op.inputs[-1]), op.value("dim", 0)
+    if work.only_batch or found is None or index is None or not isinstance(dim, int):
+        return True
+    return not _are_all_over(index, dim, found)
+
+
+def tell_indexed(work: Unbaking, op: Operator) -> bool:
+    """The same of indices of several axes, which stand in a text or in a list."""
+    found = work.shapes(op.inputs[0])
+    if work.only_batch or found is None:
+        return True
+    places = [(i, data) for i, data in enumerate(_indices(op)) if data is not None and data.size > 1]
+    return not any(i < len(found[0]) and _are_all_over(data, i, found) for i, data in places)
+
+
+def _indices(op: Operator) -> list[Array | None]:
+    """Constant indices of an operator by axis; None for those that are computed, and where nothing is indexed."""
+    listing = next((x.producer for x in op.inputs[1:] if x.producer is not None and x.producer.type in LISTS), None)
+    held = op if op.has_param("expr") or listing is None else listing
+    text = str(held.value("expr", "[" + ",".join(f"@{i}" for i in range(len(held.inputs))) + "]"))
+    if "@" not in text:
+        try:
+            entries = json.loads(re.sub(r"None|True|False", lambda m: _WORDS[m[0]], text))
+        except ValueError:
+            return []
+        return [np.asarray(e) if isinstance(e, list) and all(isinstance(v, int) for v in e) else None for e in entries]
+    names = text.strip("[]").split(",")
+    inputs = [held.inputs[int(n[1:])] if re.fullmatch(r"@\d+", n) else None for n in names]
+    return [None if x is None else constant_array(x) for x in inputs]
 
 
 def _repeat(

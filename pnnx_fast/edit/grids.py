@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.edit.reshapes import FLATTENS
+from pnnx_fast.edit.axes import FLATTENS
 from pnnx_fast.ir import Operand, Operator, Parameter
 from pnnx_fast.ir.literals import constant_array
 

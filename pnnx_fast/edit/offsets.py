@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.edit.axes import FLATTENS, grouped
 from pnnx_fast.edit.grids import Build
-from pnnx_fast.edit.reshapes import FLATTENS, grouped
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.literals import constant_array

@@ -15,8 +15,9 @@ from pnnx_fast.ir import Graph
 
 __all__ = ["change_batch", "infer_shapes", "make_dynamic"]
 
-_FACTORS = (2, 3, 2, 3, 5, 7)
-"""By what sizes grow, by axis, in order to see what they are made of: neighbours by different factors."""
+_FACTORS = (11, 3, 2, 3, 5, 7)
+"""By what sizes grow, by axis, in order to see what they are made of: neighbours by different factors, and the batch by
+one that no constant is likely to be as long as."""
 
 
 def _recorded(graph: Graph, given: Shapes | None) -> dict[str, tuple[int, ...]]:
@@ -200,14 +201,16 @@ def _sharing(shapes: Shapes, axis: int) -> list[str]:
 
 def _grown(shapes: Shapes, axes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
     """Sizes that differ from those of the trace: axes of an input by factors of their own, those that are equal to a
-    size of an input before it by the factor of that one.
+    size of an input before it, best in the same place, by the factor of that one.
     """
     known: dict[int, int] = {}
+    placed: dict[tuple[int, int], int] = {}
     after: dict[str, tuple[int, ...]] = {}
     for name, shape in shapes.items():
-        places = {a % len(shape) for a in axes[name]}
-        factors = {i: known.get(shape[i], _FACTORS[min(i, 5)]) for i in places}
+        places = sorted({a % len(shape) for a in axes[name]})
+        factors = {i: placed.get((i, d := shape[i])) or known.get(d, _FACTORS[min(i, 5)]) for i in places}
         after[name] = tuple(d * factors.get(i, 1) for i, d in enumerate(shape))
-        for i in sorted(places):
+        for i in places:
             known.setdefault(shape[i], factors[i])
+            placed.setdefault((i, shape[i]), factors[i])
     return after

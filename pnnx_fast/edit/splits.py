@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pnnx_fast.edit.reshapes import FLATTENS, grouped, regrouped
+from pnnx_fast.edit.axes import FLATTENS, grouped, regrouped
+from pnnx_fast.edit.windows import UNBOUND
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.literals import constant_array
 from pnnx_fast.passes.moves import permutation
@@ -20,7 +21,7 @@ from pnnx_fast.passes.moves import permutation
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Sizes, Unbaking
 
-__all__ = ["is_fixed", "varying_part"]
+__all__ = ["is_fixed", "is_single", "varying_part"]
 
 MOST_FOLLOWED = 200
 """Operands downstream whose axes are followed."""
@@ -67,6 +68,24 @@ def varying_part(
 def is_fixed(work: Unbaking, op: Operator, target: Sequence[int], axis: int) -> bool:
     """Whether weights or constants have the size of an axis of what a reshape gives."""
     return axis in _Followed(work, op, target).fixed
+
+
+def is_single(
+    work: Unbaking, op: Operator, shapes: tuple[Sizes, Sizes], target: Sequence[int], outs: Sequence[int]
+) -> bool | None:
+    """Whether of two parts, one of which is 1, that one varies: a single window as large as the picture.
+
+    None where no other axis is cut alike, False where nothing tells.
+    """
+    (a, b), place = shapes, next(k for k, j in enumerate(outs) if target[j] != 1)
+    alike = [
+        [target[j] for j in others]
+        for ins, others in regrouped(a, b, target)
+        if len(others) == 2 and list(others) != list(outs) and any(a[i] != b[i] for i in ins)
+    ]
+    if not any(sizes[place] == target[outs[place]] for sizes in alike):
+        return None
+    return any(sizes[1 - place] != 1 for sizes in alike) or is_fixed(work, op, target, outs[place])
 
 
 def _beside(shapes: tuple[Sizes, Sizes], target: Sequence[int], large: Sequence[int]) -> set[int]:
@@ -206,6 +225,8 @@ class _Followed:
         if weighed is not None and own_weights and len(layout) > 1:
             self.fixed.update(layout[weighed])
         dim = op.value("dim")
+        if op.type in UNBOUND and isinstance(dim, int):
+            self.fixed.update(layout[dim])  # each entry has a name of its own
         if len(shape) == len(layout) - 1 and isinstance(dim, int):
             layout = [axis for i, axis in enumerate(layout) if i != dim % len(layout)]
         if len(shape) != len(layout):

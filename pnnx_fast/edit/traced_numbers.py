@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.edit.reshapes import FLATTENS, grouped
+from pnnx_fast.edit.axes import FLATTENS, grouped
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import Call, Constant, Input, Node, parse
 from pnnx_fast.expression.tree import inputs_of, postorder
@@ -79,6 +79,8 @@ class _Literals:
 
     def _divided(self, old: Call, new: Node) -> Node:
         """A division by a size, or a product with one."""
+        if len(old.children) == 2 and old.name in ("add", "sub"):
+            self.told &= not any(self._is_logarithm(c.value) for c in old.children if isinstance(c, Constant))
         if len(old.children) != 2 or old.name not in (*_DIVISIONS, "mul"):
             return new
         for i in (0, 1) if old.name == "mul" else (1,):
@@ -117,7 +119,13 @@ class _Literals:
             made = (n, math.sqrt(n)) if name in _DIVISIONS else (n, 1 / n, 1 / math.sqrt(n))
             if n > 3 and any(abs(value - v) <= 1e-6 * v for v in (*made, n - 1)):
                 return True
-        return False
+        return self._is_logarithm(value)
+
+    def _is_logarithm(self, value: object) -> bool:
+        """Whether a number is the logarithm of a size that varies, as of how many there are."""
+        if self.work.only_batch or not isinstance(value, float):
+            return False
+        return any(n > 3 and abs(abs(value) - math.log(n)) <= 1e-6 * math.log(n) for n in self.sizes)
 
     def are_sizes(self, data: Array | None) -> bool:
         """Whether a constant holds nothing but sizes of a picture, as boxes are scaled by."""

@@ -6,12 +6,7 @@ mends it: parameters become computed ones, constants shrink to what they repeat.
 
 from __future__ import annotations
 
-import itertools
-import math
-import operator
 from collections.abc import Callable, Iterator, Sequence
-
-import numpy as np
 
 from pnnx_fast import passes
 from pnnx_fast._types import Array
@@ -24,20 +19,22 @@ from pnnx_fast.edit.constants import (
     mend_grid,
     mend_product,
     mend_scatter,
+    mend_states,
     mend_write,
+    tell_indexed,
+    tell_selected,
 )
 from pnnx_fast.edit.grids import mend_index
 from pnnx_fast.edit.offsets import mend_offsets
-from pnnx_fast.edit.reshapes import regrouped
-from pnnx_fast.edit.splits import is_fixed, varying_part
+from pnnx_fast.edit.reshapes import mend_reshape, mend_unflatten
 from pnnx_fast.edit.traced_numbers import mend_bound, mend_literals
 from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
 from pnnx_fast.ir.folded import WRITES, changed_constant
 from pnnx_fast.ir.levels import spellings
-from pnnx_fast.ir.literals import constant_array
-from pnnx_fast.passes.moves import RESHAPES, new_constant
+from pnnx_fast.ir.literals import constant_array, literal
+from pnnx_fast.passes.moves import RESHAPES, become, new_constant
 from pnnx_fast.runtime.own_cells import separate_constants
 from pnnx_fast.runtime.session import default_isa
 
@@ -162,185 +159,6 @@ class Unbaking:
                     queue.append(z)
 
 
-# -- Reshapes ---------------------------------------------------------------------------------------------------------
-
-
-def _mend_reshape(work: Unbaking, op: Operator) -> bool:
-    found = work.shapes(op.inputs[0])
-    wanted = op.value("shape")
-    if found is None or found[0] == found[1] or wanted is None:
-        return True
-    a, b = found
-    target = list(wanted) if isinstance(wanted, list) else [wanted]
-    known = int(np.prod([d for d in target if d > 0], dtype=np.int64))
-    target = [int(np.prod(a)) // known if d == -1 else a[i] if d == 0 else d for i, d in enumerate(target)]
-    if _lay_out(work, op, (a, b), target):
-        return _mend_reshape(work, op)
-    operands = [op.inputs[0]]
-    entries = _entries(work, op, (a, b), target, operands)
-    if entries is None:
-        return False
-    varying = [i for i, e in enumerate(entries) if not e.isdigit()]
-    if len(varying) <= 1:
-        op.params["shape"] = [-1 if i in varying else int(e) for i, e in enumerate(entries)]
-        return True
-    work.compute(op, "shape", entries, operands)
-    return True
-
-
-def _lay_out(work: Unbaking, op: Operator, shapes: tuple[Sizes, Sizes], target: Sequence[int]) -> bool:
-    """Lay out rows and columns that lie in one axis, before a reshape that cuts both; False where there are none."""
-    a, b = shapes
-    for ins, outs in regrouped(a, b, target) if not work.only_batch else ():
-        i, sizes = ins[0], [target[j] for j in outs]
-        if len(ins) > 1 or a[i] == b[i] or sum(d != 1 for d in sizes) < 3 or _like(work, op.inputs[0], sizes, b[i]):
-            continue
-        found = _picture(work, op.inputs[0], (a[i], b[i]), sizes)
-        if found is None:
-            continue
-        picture, axes = found
-        x, y = op.inputs[0], work.graph.new_operand(work.graph.free_name(f"{op.outputs[0].name}_picture"))
-        laid = work.graph.new_operator_before("Tensor.reshape", f"{op.name}_picture", op, inputs=[x], outputs=[y])
-        entries = [f"size(@0,{k})" for k in range(len(a))]
-        entries[i : i + 1] = [f"size(@1,{k})" for k in axes]
-        work.compute(laid, "shape", entries, [x, picture])
-        work.step(laid)
-        op.set_input(0, y)
-        return True
-    return False
-
-
-def _picture(
-    work: Unbaking, x: Operand, products: tuple[int, int], sizes: Sequence[int]
-) -> tuple[Operand, range] | None:
-    """An operand upstream with neighbouring axes of these products in both walks, each of which is cut into sizes."""
-    ends = {*itertools.accumulate(sizes, operator.mul)}
-    for y in work.upstream(x):
-        a, b = work.shapes(y) or ((), ())
-        for axes in (range(i, i + count) for count in (2, 3) for i in range(len(a) - count + 1)):
-            old = [a[k] for k in axes]
-            same = (math.prod(old), math.prod(b[k] for k in axes)) == products
-            if same and 1 not in old and ends.issuperset(itertools.accumulate(old, operator.mul)):
-                return y, axes
-    return None
-
-
-def _entries(
-    work: Unbaking, op: Operator, shapes: tuple[Sizes, Sizes], target: Sequence[int], operands: list[Operand]
-) -> list[str] | None:
-    """Sizes of a reshape's result as expressions of its input's, from groups of axes with equal products."""
-    a, b = shapes
-    entries: list[str] = []
-    for ins, outs in regrouped(a, b, target):
-        if all(a[i] == b[i] for i in ins):
-            entries += (str(target[j]) for j in outs)
-            continue
-        parts = _split(work, op, ins, shapes, outs, target, operands)
-        if parts is None:
-            return None
-        entries += parts
-    return entries
-
-
-def _split(
-    work: Unbaking,
-    op: Operator,
-    ins: Sequence[int],
-    shapes: tuple[Sizes, Sizes],
-    outs: Sequence[int],
-    target: Sequence[int],
-    operands: list[Operand],
-) -> list[str] | None:
-    """Sizes of the axes into which a group of axes that varies is cut; None when nothing tells."""
-    sizes = [target[j] for j in outs]
-    product = f"size(@0,{ins[0]})"
-    for i in ins[1:]:
-        product = f"mul({product},size(@0,{i}))"
-    if len(sizes) == 1:
-        return [product]
-    a, b = (math.prod(shape[i] for i in ins) for shape in shapes)
-    # Items of a batch come first.
-    batched = work.only_batch or (ins[0] == outs[0] == 0 and b / a in work.growth)
-    model = _like(work, operands[0], sizes, b)
-    told = None
-    if model is not None:
-        x, axes, grown = model
-        told = None if batched or len(grown) > 1 else varying_part(work, op, shapes, target, outs)
-        if told is None or outs.index(told) in grown:
-            if x not in operands:
-                operands.append(x)
-            return [f"size(@{operands.index(x)},{axis})" for axis in axes]
-    large = [j for j, size in enumerate(sizes) if size != 1]
-    within_items = work.only_batch and len(ins) == 1 and b / a in work.growth  # all items in one axis, as of codes
-    if (
-        len(large) == 1
-        and batched
-        and sizes[0] == 1 in work.batches
-        and (within_items or is_fixed(work, op, target, outs[large[0]]))
-    ):
-        return [f"floor_divide({product},{a})", *map(str, sizes[1:])]
-    # Where the batch was one, the ones may be its place.
-    if len(large) == 1 and (
-        not work.only_batch or 1 not in [shapes[0][i] for i in ins if shapes[0][i] != shapes[1][i]]
-    ):
-        return [product if j == large[0] else "1" for j in range(len(sizes))]
-    still = next((n for n, i in enumerate(reversed(ins)) if shapes[0][i] != shapes[1][i]), len(ins))
-    # Inner sizes that are cut out of axes that stay are the same for any size of the others.
-    within = math.prod(shapes[0][i] for i in ins[len(ins) - still :]) % math.prod(sizes[1:]) == 0
-    if told is None and not batched and not within:
-        told = varying_part(work, op, shapes, target, outs)
-        if told is None:
-            return None
-    part = 0 if told is None else outs.index(told)
-    others = math.prod(size for j, size in enumerate(sizes) if j != part)
-    if b % others:
-        return None
-    return [f"floor_divide({product},{others})" if j == part else str(size) for j, size in enumerate(sizes)]
-
-
-def _like(work: Unbaking, x: Operand, sizes: list[int], product: int) -> tuple[Operand, range, list[int]] | None:
-    """An operand upstream with these sizes side by side, that has the product in the second walk.
-
-    Also at which axes it has them, and which of the sizes vary.
-    """
-    count = len(sizes)
-    for y in work.upstream(x):
-        found = work.shapes(y)
-        if found is None or found[0] == found[1]:
-            continue
-        a, b = found
-        for i in range(len(a) - count + 1):
-            # Beside ones a single size tells nothing, unless one of the ones varies: the axis of the batch.
-            told = sum(size != 1 for size in sizes) > 1 or any(
-                p == 1 != q for p, q in zip(sizes, b[i : i + count], strict=True)
-            )
-            if told and list(a[i : i + count]) == sizes and math.prod(b[i : i + count]) == product:
-                return y, range(i, i + count), [j for j in range(count) if a[i + j] != b[i + j]]
-    return None
-
-
-def _mend_unflatten(work: Unbaking, op: Operator) -> bool:
-    found = work.shapes(op.inputs[0])
-    sizes, dim = (op.value(k) for k in ("sizes", "dim"))
-    if found is None or not isinstance(sizes, list) or not isinstance(dim, int) or -1 in sizes:
-        return True
-    a, b = found
-    dim %= len(a)
-    if a[dim] == b[dim]:
-        return True
-    operands = [op.inputs[0]]
-    target, outs = [*a[:dim], *sizes, *a[dim + 1 :]], range(dim, dim + len(sizes))
-    entries = _split(work, op, [dim], (a, b), outs, target, operands)
-    if entries is None:
-        return False
-    varying = [i for i, e in enumerate(entries) if not e.isdigit()]
-    if len(varying) == 1:
-        op.params["sizes"] = [-1 if i in varying else int(e) for i, e in enumerate(entries)]
-    else:
-        work.compute(op, "sizes", entries, operands)
-    return True
-
-
 # -- Expansion --------------------------------------------------------------------------------------------------------
 
 
@@ -354,6 +172,16 @@ def _mend_repeat(work: Unbaking, op: Operator) -> bool:
     if any(n != 1 != d for n, d in zip(times, a, strict=True)) or set(times) == {1}:
         return True
     op.type, op.params["sizes"] = "Tensor.expand", [n * d for n, d in zip(times, a, strict=True)]
+    return _mend_expand(work, op)
+
+
+def _mend_broadcast_to(work: Unbaking, op: Operator) -> bool:
+    """A broadcast to sizes is an expansion."""
+    sizes = literal(op.inputs[1]) if len(op.inputs) == 2 else None
+    if not isinstance(sizes, list) or not all(isinstance(d, int) for d in sizes):
+        return True
+    op.set_inputs(op.inputs[:1])
+    become(op, "Tensor.expand", sizes=sizes)
     return _mend_expand(work, op)
 
 
@@ -404,28 +232,43 @@ def _sources(work: Unbaking, size: int) -> list[tuple[Operand, int]]:
     return places
 
 
+def _mend_index(work: Unbaking, op: Operator) -> bool:
+    """Numbers of a batch's items, and constant places that run over an axis."""
+    return mend_index(work, op) & tell_indexed(work, op)
+
+
+def _tell_put(work: Unbaking, op: Operator) -> bool:
+    """What is written, and constant places that it is written to."""
+    return windows.tell_written(work, op) & tell_indexed(work, op)
+
+
 def _mend_expression(work: Unbaking, op: Operator) -> bool:
     """Numbers, offsets of a batch's items, and constants of an expression."""
     return mend_literals(work, op) & mend_offsets(work, op) & mend_broadcast(work, op)
 
 
 _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
-    **dict.fromkeys(RESHAPES, _mend_reshape),
-    **dict.fromkeys(("Tensor.unflatten", "torch.unflatten", "nn.Unflatten"), _mend_unflatten),
+    **dict.fromkeys(RESHAPES, mend_reshape),
+    **dict.fromkeys(("Tensor.unflatten", "torch.unflatten", "nn.Unflatten"), mend_unflatten),
     "Tensor.expand": _mend_expand,
+    "aten::broadcast_to": _mend_broadcast_to,
     "Tensor.repeat": _mend_repeat,
     **dict.fromkeys(windows.RESIZES, windows.mend_resize),
     **dict.fromkeys(("F.fold", "nn.Fold"), windows.mend_fold),
     **dict.fromkeys(windows.WHOLE, windows.mend_pool),
+    **dict.fromkeys((kind for kind, _ in windows.WHOLE.values()), windows.mend_adaptive),
     "Tensor.slice": windows.mend_slice,
-    "Tensor.index": mend_index,
+    "Tensor.index": _mend_index,
     "torch.as_strided": windows.mend_strides,
     **dict.fromkeys((f"F.conv{kind}{rank}d" for kind in ("", "_transpose") for rank in (1, 2, 3)), windows.mend_groups),
     "F.affine_grid": windows.mend_affine_grid,
     **dict.fromkeys(("torch.cat", "torch.concat", "torch.stack"), mend_cat),
     "pnnx.Expression": _mend_expression,
     "torch.clamp": mend_bound,
-    **dict.fromkeys((f"torch.fft.{name}" for name in ("irfft", "ifft", "rfft", "fft", "hfft")), windows.mend_spectrum),
+    **dict.fromkeys(
+        (f"torch.fft.{kind}fft{axes}" for kind in ("", "i", "r", "ir", "h", "ih") for axes in ("", "2", "n")),
+        windows.mend_spectrum,
+    ),
     **dict.fromkeys(windows.CUTS, windows.tell_cuts),
     **dict.fromkeys(("torch.narrow", "Tensor.narrow"), windows.mend_narrow),
     **dict.fromkeys(("Tensor.select", "torch.select", *windows.UNBOUND), windows.tell_taken),
@@ -433,7 +276,10 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     **dict.fromkeys(spellings("scatter", "scatter_add", "scatter_reduce"), mend_scatter),
     "F.pad": windows.tell_padding,
     **dict.fromkeys(
-        ("torch.where", "Tensor.masked_fill", "torch.mul", "torch.add", "torch.baddbmm"),
+        (
+            *("torch.where", "Tensor.masked_fill", "torch.baddbmm", "torch.maximum", "torch.minimum", "torch.atan2"),
+            *(f"torch.{name}" for name in ("add", "sub", "mul", "div", "pow", "gt", "ge", "lt", "le", "eq", "ne")),
+        ),
         mend_broadcast,
     ),
     "torch.matmul": mend_product,
@@ -441,5 +287,8 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     "nn.MultiheadAttention": mend_attention,
     "F.grid_sample": mend_grid,
     "torch.gather": mend_gather,
+    "torch.index_select": tell_selected,
     "Tensor.slice_copy": mend_write,
+    "Tensor.index_put": _tell_put,
+    **dict.fromkeys(("nn.RNN", "nn.LSTM", "nn.GRU"), mend_states),
 }

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUTS",
+    "LISTS",
     "RESIZES",
     "UNBOUND",
     "WHOLE",
     "arguments",
     "as_long",
+    "mend_adaptive",
     "mend_affine_grid",
     "mend_fold",
     "mend_groups",
@@ -64,7 +66,7 @@ RESIZES = ("F.interpolate", "F.upsample", "F.upsample_bilinear", "F.upsample_nea
 _BLOCKS = ("F.unfold", "nn.Unfold")
 """Operators that cut a picture into blocks."""
 
-_LISTS = ("pnnx.Expression", "prim::ListConstruct")
+LISTS = ("pnnx.Expression", "prim::ListConstruct")
 """Operators that give a list of indices."""
 
 MOST_LAYERS = 8
@@ -179,6 +181,8 @@ def mend_pool(work: Unbaking, op: Operator) -> bool:
     a, b = (shape[-rank:] for shape in found)
     padded = any(padding) if isinstance(padding, list) else padding
     sizes = list(window) if isinstance(window, list) else [window] * rank
+    if a != b and len({*sizes}) > 1 and len({n / k for n, k in zip(a, sizes, strict=True)}) == 1 and sizes != list(a):
+        return False  # a part of a picture that is not square in both directions
     if a == b or sizes != list(a) or padded or given.get("ceil_mode") or given.get("divisor_override") is not None:
         return True
     if given.get("return_indices") or len(op.outputs) != 1:
@@ -186,6 +190,23 @@ def mend_pool(work: Unbaking, op: Operator) -> bool:
     op.set_inputs(op.inputs[:1])
     become(op, kind, output_size=[1] * rank)
     return True
+
+
+def mend_adaptive(work: Unbaking, op: Operator) -> bool:
+    """Cells of a pool that are as many as those of an operand upstream follow it; a part of a picture is told.
+
+    Where they are as many in all directions, they are the model's.
+    """
+    found, size = work.shapes(op.inputs[0]), op.value("output_size")
+    if found is None or not isinstance(size, list) or len({*size}) < 2 or not all(isinstance(n, int) for n in size):
+        return True
+    a, b = (shape[-len(size) :] for shape in found)
+    if a == b or min(size) < 2:
+        return True
+    model = next((y for y in work.upstream(op.inputs[0]) if _grows_to(work, y, size)), None)
+    if model is not None:
+        work.compute(op, "output_size", [f"size(@0,{i + 2})" for i in range(len(size))], [model])
+    return model is not None or len({p / n for p, n in zip(a, size, strict=True)}) > 1
 
 
 def mend_affine_grid(work: Unbaking, op: Operator) -> bool:
@@ -221,22 +242,46 @@ def mend_slice(work: Unbaking, op: Operator) -> bool:
     for i, (dim, start, end, step) in enumerate(zip(dims, starts, ends, steps, strict=True)):
         axis = dim % len(a)
         picked = isinstance(selects, list) and selects[i] not in (None, _OPEN)
-        if a[axis] != b[axis] and a[axis] > 3 and a[axis] // 2 in (start, end) and not picked:
-            told = False
-        if picked or step != 1 or not 0 <= start < end < _OPEN or end > a[axis] or a[axis] == b[axis]:
+        if picked or a[axis] == b[axis]:
             continue
-        model = as_long(work, op.inputs[0], axis, end - start)
+        ends_inside = step == 1 and 0 <= start < end < _OPEN and end <= a[axis]
+        model, times = _multiple(work, op.inputs[0], axis, end - start) if ends_inside else (None, 1)
+        told &= model is not None or not _may_follow(start, end, a[axis])
         if model is None:
             continue
         if model not in operands:
             operands.append(model)
         length = f"size(@{operands.index(model)},{axis})"
+        length = length if times == 1 else f"mul({length},{times})"
         entries[i] = f"add({length},{start})" if start else length
     if operands and one:
         work.compute_value(op, "end", entries[0], operands)
     elif operands:
         work.compute(op, "ends", entries, operands)
     return told
+
+
+def _multiple(work: Unbaking, x: Operand, axis: int, length: int) -> tuple[Operand | None, int]:
+    """An operand upstream whose axis has that length, or an input of the graph that has a part of it, and which part.
+
+    The last step of a network that enlarges pictures cuts off what was padded in front of it.
+    """
+    model = as_long(work, x, axis, length)
+    if model is not None:
+        return model, 1
+    rank = len(work.old.shape(x) or ())
+    for y in work.graph.inputs:
+        a, b = work.shapes(y) or ((), ())
+        if len(a) == rank and a[axis] != b[axis] and 3 < a[axis] < length and length % a[axis] == 0:
+            return y, length // a[axis]
+    return None, 1
+
+
+def _may_follow(start: int, end: int, size: int) -> bool:
+    """Whether a slice begins or ends in the second half of an axis, or at a part of it, as if it followed its size."""
+    if size <= 3:
+        return False
+    return max(start, end if end < _OPEN else 0) >= size // 2 or (start > 3 and size % start == 0 and size // start < 5)
 
 
 def mend_narrow(work: Unbaking, op: Operator) -> bool:
@@ -263,17 +308,27 @@ def mend_narrow(work: Unbaking, op: Operator) -> bool:
 
 def mend_spectrum(work: Unbaking, op: Operator) -> bool:
     """What a spectrum is turned back into is as long as what it was made of."""
-    length = op.value("n")
-    dim = op.value("dim", -1)
-    if not isinstance(length, int) or not isinstance(dim, int) or not work.varies(op.inputs[0]):
+    found = work.shapes(op.inputs[0])
+    name = "n" if op.has_param("n") else "s"
+    given = op.value(name)
+    lengths = given if isinstance(given, list) else [given]
+    dims = op.value("dim", list(range(-len(lengths), 0)))
+    dims = dims if isinstance(dims, list) else [dims]
+    if found is None or found[0] == found[1] or not all(isinstance(v, int) for v in (*lengths, *dims)):
         return True
-    axis = dim % len(work.old.shape(op.inputs[0]) or (1,))
-    model = as_long(work, op.inputs[0], axis, length)
-    if model is None:
-        found = work.shapes(op.inputs[0])
-        return found is None or found[0][axis] == found[1][axis]
-    work.compute_value(op, "n", f"size(@0,{axis})", [model])
-    return True
+    operands: list[Operand] = []
+    entries: list[str] = []
+    told = True
+    for length, dim in zip(lengths, dims, strict=True):
+        axis = dim % len(found[0])
+        model = as_long(work, op.inputs[0], axis, length)
+        if model is not None and model not in operands:
+            operands.append(model)
+        entries.append(str(length) if model is None else f"size(@{operands.index(model)},{axis})")
+        told &= model is not None or found[0][axis] == found[1][axis]
+    if operands:
+        work.compute_value(op, name, entries[0] if name == "n" else "[" + ",".join(entries) + "]", operands)
+    return told
 
 
 def tell_cuts(work: Unbaking, op: Operator) -> bool:
@@ -335,7 +390,7 @@ def tell_written(work: Unbaking, op: Operator) -> bool:
     inputs = list(op.inputs)
     for x in op.inputs:
         # Indices come as a list.
-        inputs += x.producer.inputs if x.producer is not None and x.producer.type in _LISTS else []
+        inputs += x.producer.inputs if x.producer is not None and x.producer.type in LISTS else []
     return work.copied_constant(inputs[0]) is None or not any(work.varies(x) for x in inputs[1:])
 
 

@@ -259,7 +259,7 @@ def _signature(value: Value, arrays: list[Array]) -> Any:
         return [_signature(v, arrays) for v in value]
     if _is_array(value):
         arrays.append(np.asarray(value))
-        return (arrays[-1].shape, str(arrays[-1].dtype))
+        return (arrays[-1].shape, arrays[-1].dtype.str)  # str(dtype) is slow
     return ("value", value)
 
 

@@ -45,6 +45,9 @@ __all__ = ["CONCATENATIONS", "HostStep", "KernelStep", "Lowering", "Stage", "Sta
 CONCATENATIONS = ("torch.cat",)
 """Operators that make the second walk worth while."""
 
+CUTS = ("torch.chunk", "torch.split", "torch.tensor_split", "torch.unbind")
+"""Operators whose results are all parts of their input."""
+
 MOST_COPIES = 256
 """Steps that one copy may take."""
 
@@ -451,8 +454,8 @@ def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
         values[op.outputs[0].name] = _of_operand(op.outputs[0], produced[0] if single else produced)
         return
     parts = list(produced) if isinstance(produced, (tuple, list)) else [produced]
-    if op.outputs and len(parts) < len(op.outputs):
-        reason = "the operator gives fewer outputs than the graph names"
+    if op.outputs and (len(parts) < len(op.outputs) or (op.type in CUTS and len(parts) != len(op.outputs))):
+        reason = "the operator does not give as many outputs as the graph names"
         raise ShapeError(reason, operator=op.where, expected=len(op.outputs), actual=len(parts))
     for operand, part in zip(op.outputs, parts, strict=False):
         values[operand.name] = part

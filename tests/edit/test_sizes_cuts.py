@@ -223,3 +223,30 @@ def test_filters_of_single_channels_leave_the_batch_in_front(axes: tuple[int, ..
     """
     other = {"h": 6, "w": 10} if len(axes) > 1 else {"h": 8, "w": 12}
     check(template, axes, {"b": 1, "h": 8, "w": 12}, {"b": 3, **other})
+
+
+def test_a_batch_of_one_is_joined_with_what_stands_before_it_and_taken_out_again() -> None:
+    """Three parts of all items are pictures for a while, as in attention with shifted windows."""
+    template = """
+        pnnx.Input in 0 1 x #x=({b},3,6,4,5)f32
+        Tensor.permute lead 1 1 x a dims=(1,0,2,3,4) $input=x
+        torch.flatten rows 1 1 a c start_dim=2 end_dim=3 $input=a
+        Tensor.reshape pictures 1 1 c d shape=({3*b},6,4,5) $input=c #d=({3*b},6,4,5)f32
+        torch.roll turn 1 1 d e dims=(1,2) shifts=(1,2) $input=d #e=({3*b},6,4,5)f32
+        Tensor.reshape parts 1 1 e f shape=(3,{b},24,5) $input=e #f=(3,{b},24,5)f32
+        torch.unbind three 1 3 f p q r dim=0 $input=f #p=({b},24,5)f32 #q=({b},24,5)f32 #r=({b},24,5)f32
+        pnnx.Expression sum 3 1 p q r y expr=add(@0,mul(@1,@2))
+        pnnx.Output out 1 0 y
+    """
+    check(template, (0,), {"b": 1}, {"b": 2})
+    check(template, (0,), {"b": 2}, {"b": 3})
+
+
+@pytest.mark.parametrize(("h", "w"), [(4, 8), (8, 4), (4, 4)])
+def test_a_picture_may_be_one_window_high(h: int, w: int) -> None:
+    template = cut("windows", *TOKENS)
+    if h == w:
+        with pytest.raises(ShapeError, match="reshape"):
+            traced(template, {"b": 1, "h": h, "w": w}).make_dynamic({"x": (1, 2)})
+        return
+    check(template, (0, 1, 2), {"b": 1, "h": h, "w": w}, {"b": 2, "h": 8, "w": 20}, {"b": 1, "h": 12, "w": 4})

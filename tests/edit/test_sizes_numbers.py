@@ -221,7 +221,6 @@ def test_a_spectrum_is_turned_back_into_as_many_samples() -> None:
         "torch.clamp op 1 1 x y max=11 min=0 $input=x",
         "torch.roll op 1 1 x y dims=(2,3) shifts=(4,6) $input=x",
         "Tensor.select op 1 1 x y dim=2 index=7 $input=x",
-        "torch.split op 1 2 x y z dim=2 split_size_or_sections=4 $tensor=x",
         "Tensor.slice op 1 1 x y dim=2 start=4 end=8 step=1 $input=x",
         "torch.narrow op 1 1 x y dim=2 start=2 length=4 $input=x",
         "torch.narrow op 1 1 x y dim=2 start=5 length=3 $input=x",

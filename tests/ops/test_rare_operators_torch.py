@@ -229,7 +229,7 @@ def test_entries_outside_of_tuples_are_refused(index: int) -> None:
 @pytest.mark.parametrize(("kind", "count"), [("prim::TupleIndex", 1), ("prim::TupleUnpack", 2)])
 def test_tensors_are_no_tuples(kind: str, count: int) -> None:
     arguments = (real(2, 3), 0) if kind == "prim::TupleIndex" else (real(2, 3),)
-    with pytest.raises((ParameterError, ShapeError), match=r"no tuple|fewer outputs"):
+    with pytest.raises((ParameterError, ShapeError), match=r"no tuple|as many outputs"):
         call(kind, arguments, count)
 
 
