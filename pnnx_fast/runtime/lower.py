@@ -45,8 +45,8 @@ __all__ = ["CONCATENATIONS", "HostStep", "KernelStep", "Lowering", "Stage", "Sta
 CONCATENATIONS = ("torch.cat",)
 """Operators that make the second walk worth while."""
 
-CUTS = ("torch.chunk", "torch.split", "torch.tensor_split", "torch.unbind")
-"""Operators whose results are all parts of their input."""
+CUTS = ("torch.chunk", "torch.split", "torch.tensor_split")
+"""Operators whose results are all parts of their input; the converter makes torch.unbind of selections, too."""
 
 MOST_COPIES = 256
 """Steps that one copy may take."""
