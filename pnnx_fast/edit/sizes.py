@@ -11,7 +11,7 @@ from pnnx_fast import passes
 from pnnx_fast.edit.unbake import unbake
 from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ParameterError, no_such
-from pnnx_fast.ir import Graph
+from pnnx_fast.ir import Graph, Operand
 
 __all__ = ["change_batch", "infer_shapes", "make_dynamic"]
 
@@ -127,7 +127,8 @@ def change_batch(graph: Graph, batch: int, axis: int = 0, shapes: Shapes | None 
         after[name] = (*before[name][:axis], batch, *before[name][axis + 1 :])
     _, new, fixed = unbake(graph, before, after)
     for x in graph.operands:
-        x.shape, x.dtype = new.shape(x), new.dtype(x) or x.dtype
+        shape = new.shape(x)
+        x.shape, x.dtype = _of_rank(x) if shape is None else shape, new.dtype(x) or x.dtype
     return fixed
 
 
@@ -187,10 +188,15 @@ def make_dynamic(
     for x in graph.operands:
         a, b = old.shape(x), new.shape(x)
         if a is None or b is None or len(a) != len(b):
-            x.shape = None
+            x.shape = _of_rank(x)
         else:
             x.shape = tuple(p if p == q else -1 for p, q in zip(a, b, strict=True))
     return fixed
+
+
+def _of_rank(x: Operand) -> tuple[int, ...] | None:
+    """Shape of an operand whose sizes depend on data: the number of its dimensions stays."""
+    return None if x.shape is None else (-1,) * len(x.shape)
 
 
 def _sharing(shapes: Shapes, axis: int) -> list[str]:

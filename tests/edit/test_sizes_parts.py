@@ -212,3 +212,18 @@ def test_parts_of_one_size_whose_number_varies_are_refused() -> None:
     template = HEAD + "torch.split op 1 2 x y z dim=2 split_size_or_sections=4 $tensor=x" + TAIL
     with pytest.raises(ShapeError, match="split op: the operator does not give as many outputs"):
         traced(template, None, **OLD).make_dynamic({"x": (2,)})
+
+
+def test_sizes_that_depend_on_data_leave_the_number_of_dimensions() -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=({b},4)f32
+        pnnx.Expression positive 1 1 x k expr=gt(@0,0) #k=({b},4)bool
+        Tensor.index take 2 1 x k y $input=x $expr=k #y=(5)f32
+        pnnx.Expression half 1 1 y z expr=mul(@0,0.5) #z=(5)f32
+        pnnx.Output out 1 0 z
+    """
+    graph = traced(template, None, b=3)
+    assert graph.make_dynamic() == []
+    assert graph.operand("z").shape == (-1,)
+    graph.change_batch(2)
+    assert graph.operand("z").shape == (-1,)
