@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -154,10 +154,10 @@ class Continuations:
     """Chains that follow others: each has its own by shapes, and of all of a model the latest are kept."""
 
     def __init__(self) -> None:
-        self._latest: OrderedDict[tuple[int, str], weakref.ref[Chain]] = OrderedDict()
+        self._latest: OrderedDict[tuple[int, Hashable], weakref.ref[Chain]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, chain: Chain, key: str, make: Callable[[], Chain]) -> Chain:
+    def of(self, chain: Chain, key: Hashable, make: Callable[[], Chain]) -> Chain:
         """Return what follows a chain for the shapes of a key, made when it is not there."""
         with self._lock:
             found = chain.following.get(key)
@@ -195,7 +195,7 @@ class Chain:
             compare_noted(compiler.graph.inputs, ops, self.stage.values)
             name_doubtful_masks(compiler.doubtful_masks, self.stage.values)
         self.stage.values = {n: v for n, v in self.stage.values.items() if _known(v)}
-        self.following: dict[str, Chain] = {}
+        self.following: dict[Hashable, Chain] = {}
 
     @property
     def is_whole(self) -> bool:
@@ -220,9 +220,8 @@ class Chain:
 
     def _follow(self, known: dict[str, Value]) -> list[Value]:
         arrays: list[Array] = []
-        shapes = {name: _signature(value, arrays) for name, value in known.items()}
+        key = tuple([_signature(value, arrays) for value in known.values()])
         arrays = [np.asarray(a, order="C") for a in arrays]
-        key = repr(shapes)
 
         def make() -> Chain:
             tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(arrays)]
@@ -253,14 +252,15 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, (np.ndarray, np.generic))
 
 
-def _signature(value: Value, arrays: list[Array]) -> Any:
+def _signature(value: Value, arrays: list[Array]) -> Hashable:
     """What of a value decides over the program that follows; its arrays are appended to ``arrays``."""
-    if isinstance(value, (list, tuple)):
-        return [_signature(v, arrays) for v in value]
     if _is_array(value):
-        arrays.append(np.asarray(value))
-        return (arrays[-1].shape, arrays[-1].dtype.str)  # str(dtype) is slow
-    return ("value", value)
+        array = np.asarray(value)
+        arrays.append(array)
+        return array.shape, array.dtype.str
+    if isinstance(value, (list, tuple)):
+        return tuple([_signature(v, arrays) for v in value])
+    return repr(value)
 
 
 def _dumper() -> Callable[[str, Graph], None] | None:
