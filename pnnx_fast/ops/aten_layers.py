@@ -243,6 +243,9 @@ def _recurrent(module: str, **fixed: Any) -> Callable[..., Value]:
         bidirectional: Any,
         batch_first: Any,
     ) -> Value:
+        if isinstance(states, Tensor) and states.dtype.kind == "i":
+            # Packed: sizes of steps come second, and no batch is first.
+            return _packed(b, module, fixed, input, states, params, biases, layers, dropout, batch_first)
         hidden = list(states) if isinstance(states, (list, tuple)) else [states]
         directions = 2 if bidirectional else 1
         lstm = module == "nn.LSTM"
@@ -257,6 +260,28 @@ def _recurrent(module: str, **fixed: Any) -> Callable[..., Value]:
 
     run.__doc__ = f"Recurrent layers with their weights in a list, arguments by position. torch.{module}."
     return run
+
+
+def _packed(
+    b: Builder,
+    module: str,
+    fixed: Mapping[str, Any],
+    data: Tensor,
+    sizes: Tensor,
+    states: Any,
+    params: Any,
+    biases: Any,
+    layers: int,
+    bidirectional: Any,
+) -> Value:
+    from pnnx_fast.ops.packed import run_packed
+
+    hidden = list(states) if isinstance(states, (list, tuple)) else [states]
+    if module == "nn.LSTM" and hidden[0].shape[-1] != hidden[1].shape[-1]:
+        raise ParameterError("packed sequences with projections are not supported", parameter="proj_size")
+    weights = _weights(list(params), layers, 2 if bidirectional else 1, bool(biases), False)
+    kind, function = module.removeprefix("nn."), str(fixed.get("nonlinearity", "tanh"))
+    return run_packed(b, kind, function, data, sizes, hidden, weights, layers, bool(bidirectional))
 
 
 operator("aten::lstm")(_recurrent("nn.LSTM"))

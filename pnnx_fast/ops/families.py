@@ -260,6 +260,9 @@ FAMILIES: dict[str, str] = {
         Tensor.argsort Tensor.sort Tensor.topk aten::kthvalue aten::median aten::msort aten::nanmedian torch.argsort
         torch.sort torch.topk
     """,
+    "packed": """
+        aten::_pack_padded_sequence aten::_pad_packed_sequence
+    """,
     "padding": """
         F.pad nn.CircularPad1d nn.CircularPad2d nn.CircularPad3d nn.ConstantPad1d nn.ConstantPad2d nn.ConstantPad3d
         nn.ReflectionPad1d nn.ReflectionPad2d nn.ReflectionPad3d nn.ReplicationPad1d nn.ReplicationPad2d

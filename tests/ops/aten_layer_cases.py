@@ -12,6 +12,7 @@ POS, UNIT = np.abs(X) + np.float32(0.1), np.tanh(X)
 K4, K2, K5 = real(6, 2, 3, 3, seed=7), real(4, 2, 3, 3, seed=8), real(6, 4, 3, 3, 3, seed=9)
 GRID = np.tanh(real(2, 5, 4, 2, seed=11))
 SEQ, H2 = real(7, 2, 5, seed=12), real(2, 2, 3, seed=13)
+PACKED, STEPS, H4 = real(9, 5, seed=12), np.array([3, 3, 2, 1]), real(4, 3, 3, seed=13)
 HALF, SPECTRUM = real(2, 40, seed=14), (real(2, 9, 12) + 1j * real(2, 9, 12, seed=1)).astype(np.complex64)
 WINDOW = np.hanning(17)[:16].astype(np.float32)
 
@@ -119,6 +120,14 @@ LAYERS: list[tuple[Any, ...]] = [
     ("aten::gru", SEQ, H2, gates(3, 5, 3, 2, 1), True, 2, 0.0, False, False, False),
     ("aten::rnn_relu", SEQ, H2[:1], gates(1, 5, 3, 1, 1), True, 1, 0.0, False, False, False),
     ("aten::rnn_tanh", SEQ, H2[:, :1].repeat(7, 1), gates(1, 5, 3, 1, 2), True, 1, 0.0, False, True, True),
+    ("aten::_pack_padded_sequence", real(4, 3, 5), np.array([4, 4, 1]), False),
+    ("aten::_pack_padded_sequence", real(3, 6), np.array([5, 2, 2]), True),
+    ("aten::_pad_packed_sequence", PACKED, STEPS, False, -1.5, 7),
+    ("aten::_pad_packed_sequence", PACKED, STEPS, True, 0.0, 4),
+    ("aten::lstm", PACKED, STEPS, [H4, H4 / 2], gates(4, 5, 3, 2, 2), True, 2, 0.0, False, True),
+    ("aten::gru", PACKED, STEPS, H4[:2], gates(3, 5, 3, 2, 1), True, 2, 0.0, False, False),
+    ("aten::rnn_tanh", PACKED, STEPS, H4[:2], gates(1, 5, 3, 1, 2), True, 1, 0.0, False, True),
+    ("aten::rnn_relu", PACKED, STEPS, H4[:1], gates(1, 5, 3, 1, 1), True, 1, 0.0, False, False),
     ("aten::lstm_cell", SEQ[0], [H2[0], H2[1]], *gates(4, 5, 3, 1, 1)),
     ("aten::gru_cell", SEQ[0], H2[0], *gates(3, 5, 3, 1, 1)),
     ("aten::rnn_relu_cell", SEQ[0], H2[0], *gates(1, 5, 3, 1, 1)),
