@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.edit.arguments import arguments
+from pnnx_fast.edit.cuts import as_long
 from pnnx_fast.edit.grids import rebuild_grid
-from pnnx_fast.edit.windows import LISTS, arguments, as_long, tell_written
+from pnnx_fast.edit.windows import LISTS, tell_written
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.folded import changed_constant, is_folded
@@ -250,6 +252,7 @@ def mend_scatter(work: Unbaking, op: Operator) -> bool:
     found = work.shapes(index)
     if data is None or found is None or not isinstance(dim, int) or not len(found[0]) == data.ndim > 0:
         return tell_written(work, op)
+    _mend_source(work, op, index)
     like: dict[int, tuple[Operand, int]] = {}
     for j, (size, p, q) in enumerate(zip(data.shape, *found, strict=True)):
         if j != dim % data.ndim and size == p != q:
@@ -264,6 +267,20 @@ def mend_scatter(work: Unbaking, op: Operator) -> bool:
     small = x if smaller is data else work.add_constant(smaller, f"{x.name}_once", op)
     _expand(work, op, 0, small, like)
     return True
+
+
+def _mend_source(work: Unbaking, op: Operator, index: Operand) -> None:
+    """A constant that is scattered is as large as the indices, where it repeats itself."""
+    a, b = work.shapes(index) or ((), ())
+    for i, x in enumerate(op.inputs):
+        data = constant_array(x) if i and x is not index else None
+        if data is None or data.shape != a:
+            continue
+        axes = [j for j in range(data.ndim) if a[j] != b[j]]
+        smaller = _shrunk(data, axes)
+        if axes and smaller is not None:
+            small = x if smaller is data else work.add_constant(smaller, f"{x.name}_once", op)
+            _expand(work, op, i, small, {j: (index, j) for j in axes})
 
 
 def mend_grid(work: Unbaking, op: Operator) -> bool:

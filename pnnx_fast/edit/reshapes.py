@@ -188,7 +188,7 @@ def _split(
         len(large) == 1
         and batched
         and sizes[0] == 1 in work.batches
-        and (within_items or is_fixed(work, op, target, outs[large[0]]))
+        and (within_items or is_fixed(work, op, target, outs[large[0]]) or _joins_batch(work, op))
     ):
         return [f"floor_divide({product},{a})", *map(str, sizes[1:])]
     if len(large) == 1 and not batched and len(sizes) == 2:
@@ -212,6 +212,17 @@ def _split(
     if b % others:
         return None
     return [f"floor_divide({product},{others})" if j == part else str(size) for j, size in enumerate(sizes)]
+
+
+def _joins_batch(work: Unbaking, op: Operator) -> bool:
+    """Whether a result of one row is concatenated with operands of one row for each item."""
+    for user in op.outputs[0].consumers:
+        dim, rank = user.value("dim", 0), len(op.outputs[0].shape or ())
+        if user.type in ("torch.cat", "torch.concat") and isinstance(dim, int) and rank and dim % rank:
+            shapes = [work.shapes(y) for y in user.inputs if y is not op.outputs[0]]
+            if any(s is not None and s[0][0] == 1 != s[1][0] for s in shapes):
+                return True
+    return False
 
 
 def _like(work: Unbaking, x: Operand, sizes: list[int], product: int) -> tuple[Operand, range, list[int]] | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pnnx_fast.edit.axes import FLATTENS, grouped, regrouped
-from pnnx_fast.edit.windows import UNBOUND
+from pnnx_fast.edit.cuts import UNBOUND
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.literals import constant_array
 from pnnx_fast.passes.moves import permutation

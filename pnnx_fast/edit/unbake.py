@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pnnx_fast import passes
 from pnnx_fast._types import Array
-from pnnx_fast.edit import windows
+from pnnx_fast.edit import cuts, windows
 from pnnx_fast.edit.constants import (
     mend_attention,
     mend_broadcast,
@@ -257,7 +257,7 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     **dict.fromkeys(("F.fold", "nn.Fold"), windows.mend_fold),
     **dict.fromkeys(windows.WHOLE, windows.mend_pool),
     **dict.fromkeys((kind for kind, _ in windows.WHOLE.values()), windows.mend_adaptive),
-    "Tensor.slice": windows.mend_slice,
+    "Tensor.slice": cuts.mend_slice,
     "Tensor.index": _mend_index,
     "torch.as_strided": windows.mend_strides,
     **dict.fromkeys((f"F.conv{kind}{rank}d" for kind in ("", "_transpose") for rank in (1, 2, 3)), windows.mend_groups),
@@ -269,9 +269,9 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
         (f"torch.fft.{kind}fft{axes}" for kind in ("", "i", "r", "ir", "h", "ih") for axes in ("", "2", "n")),
         windows.mend_spectrum,
     ),
-    **dict.fromkeys(windows.CUTS, windows.tell_cuts),
-    **dict.fromkeys(("torch.narrow", "Tensor.narrow"), windows.mend_narrow),
-    **dict.fromkeys(("Tensor.select", "torch.select", *windows.UNBOUND), windows.tell_taken),
+    **dict.fromkeys(cuts.CUTS, cuts.tell_cuts),
+    **dict.fromkeys(("torch.narrow", "Tensor.narrow"), cuts.mend_narrow),
+    **dict.fromkeys(("Tensor.select", "torch.select", *cuts.UNBOUND), cuts.tell_taken),
     **dict.fromkeys(WRITES, windows.tell_written),
     **dict.fromkeys(spellings("scatter", "scatter_add", "scatter_reduce"), mend_scatter),
     "F.pad": windows.tell_padding,

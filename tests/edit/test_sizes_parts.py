@@ -195,6 +195,69 @@ def test_a_batch_is_cut_off_with_what_is_left_behind(batch: int) -> None:
     follows(template, (0,), {"b": batch}, {"b": 3})
 
 
+JOINED = """
+    pnnx.Input in 0 1 x #x=({b},{m},3)f32
+    pnnx.Input in2 0 1 z #z=({b},{n},3)f32
+    torch.cat join 2 1 x z a dim=1 $inputs=x
+    F.relu layer 1 1 a c $input=a
+    {cut}
+    pnnx.Output out 2 0 p q
+"""
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        "torch.split apart 1 2 c p q dim=1 split_size_or_sections=({m},{n}) $tensor=c",
+        "torch.tensor_split apart 1 2 c p q dim=1 indices=({m}) $input=c",
+    ],
+)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_what_was_joined_is_taken_apart(cut: str, fixed: bool) -> None:
+    template = JOINED.replace("{cut}", cut).replace(" $inputs=x", "")
+    graph = traced(template, None, b=1, m=5, n=7)
+    assert graph.make_dynamic({"x": (0,) if fixed else (0, 1), "z": (0, 1)}) == []
+    x, z = (RNG.random((2, 5 if fixed else 4, 3), np.float32), RNG.random((2, 9, 3), np.float32))
+    for got, want in zip(Model(graph)(x, z), (x, z), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_rows_are_as_many_as_those_that_they_are_joined_with() -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=({b},4)f32
+        pnnx.Input in2 0 1 z #z=({b},6)f32
+        torch.flatten flat 1 1 z a start_dim=0 end_dim=-1 $input=z
+        torch.unsqueeze each 1 1 a c dim=1 $input=a
+        pnnx.Expression both 1 1 c d expr=mul(@0,2.0)
+        torch.cat pairs 2 1 c d e dim=-1
+        Tensor.reshape rows 1 1 e f shape=({b},12) $input=e #f=({b},12)f32
+        torch.cat join 2 1 x f y dim=-1
+        pnnx.Output out 1 0 y
+    """
+    graph = traced(template, None, b=1)
+    assert graph.make_dynamic() == []
+    x, z = RNG.random((3, 4), np.float32), RNG.random((3, 6), np.float32)
+    np.testing.assert_allclose(Model(graph)(x, z), Model(traced(template, None, b=3))(x, z))
+
+
+def test_what_is_scattered_is_as_large_as_the_places() -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=(2,{n})i64
+        pnnx.Attribute zeros 0 1 k @data=(2,5)f32 #k=(2,5)f32
+        pnnx.Attribute ones 0 1 o @data=(2,{n})f32 #o=(2,{n})f32
+        torch.scatter_add count 3 1 k x o y dim=1 $input=k $index=x $src=o
+        pnnx.Output out 1 0 y
+    """
+
+    def constants(n: int) -> dict[str, np.ndarray]:
+        return {"zeros": np.zeros((2, 5), np.float32), "ones": np.ones((2, n), np.float32)}
+
+    graph = traced(template, constants, n=7)
+    graph.make_dynamic({"x": (1,)})
+    x = RNG.integers(0, 5, (2, 9))
+    np.testing.assert_array_equal(Model(graph)(x), [np.bincount(line, minlength=5) for line in x])
+
+
 def test_parts_that_the_graph_does_not_name_are_an_error() -> None:
     template = """
         pnnx.Input in 0 1 x #x=({b},3)f32
