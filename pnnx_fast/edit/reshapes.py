@@ -256,7 +256,7 @@ def mend_unflatten(work: Unbaking, op: Operator) -> bool:
     dim %= len(a)
     if a[dim] == b[dim] or (-1 in sizes and work.batches.isdisjoint(sizes)):
         return True
-    sizes = [a[dim] // -math.prod(sizes) if size == -1 else size for size in sizes]
+    sizes = [a[dim] // math.prod(n for n in sizes if n > 0) if size == -1 else size for size in sizes]
     operands = [op.inputs[0]]
     target, outs = [*a[:dim], *sizes, *a[dim + 1 :]], range(dim, dim + len(sizes))
     entries = _split(work, op, [dim], (a, b), outs, target, operands)

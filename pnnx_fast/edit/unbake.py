@@ -83,15 +83,20 @@ class Unbaking:
     def visit(self, op: Operator) -> None:
         """Mend an operator if it needs that, and take its step in both walks."""
         mend = _MENDERS.get(op.type)
-        if mend is not None and op.inputs and not mend(self, op):
-            self.fixed.append(op.name)
+        if mend is not None and op.inputs:
+            self._take(op, self.old)  # what is wrong with it at the traced sizes, too, is said first
+            if not mend(self, op):
+                self.fixed.append(op.name)
         self.step(op)
 
     def step(self, op: Operator) -> None:
         """Take an operator's step in both walks; an error names it, and the constants that hold traced sizes."""
+        self._take(op, self.old, self.new)
+
+    def _take(self, op: Operator, *walks: Walk) -> None:
         try:
-            self.old.step(op)
-            self.new.step(op)
+            for walk in walks:
+                walk.step(op)
         except ExpressionError as error:
             raise self._explained(op, error) from error
         except ShapeError as error:

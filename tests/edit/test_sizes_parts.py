@@ -9,7 +9,7 @@ import pytest
 from test_sizes_numbers import RNG, follows, traced
 
 from pnnx_fast import Attribute, Model
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import PnnxFastError, ShapeError
 
 HEAD = "pnnx.Input in 0 1 x #x=({b},2,{h},{w})f32\n"
 TAIL = "\npnnx.Output out 1 0 y"
@@ -290,3 +290,26 @@ def test_sizes_that_depend_on_data_leave_the_number_of_dimensions() -> None:
     assert graph.operand("z").shape == (-1,)
     graph.change_batch(2)
     assert graph.operand("z").shape == (-1,)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.gather op 1 1 x y dim=0 $input=x",
+        "torch.index_select op 2 1 x z y dim=9 $input=x $index=z",
+        "F.avg_pool2d op 1 1 x y kernel_size=(0,3) $input=x",
+        "F.grid_sample op 1 1 x y mode=bilinear padding_mode=zeros align_corners=False $input=x",
+        "torch.fft.irfft2 op 1 1 x y s=(8,12,3) dim=(2,3) $input=x",
+        "Tensor.unflatten op 1 1 x y dim=0 sizes=(0,-1) $input=x",
+        "torch.tensor_split op 1 1 x y dim=9 indices=(1) $input=x",
+        "Tensor.slice op 1 1 x y dims=(2,3) starts=(0) ends=(3) steps=(1) $input=x",
+        "Tensor.index op 1 1 x y expr=[None,@7] $input=x",
+        "aten::broadcast_to op 1 1 x y",
+        "nn.GRU op 2 1 x z y",
+    ],
+)
+@pytest.mark.parametrize("axes", [(0,), (2, 3)])
+def test_operators_that_are_wrong_anyway_are_named(line: str, axes: tuple[int, ...]) -> None:
+    template = HEAD + f"pnnx.Input in2 0 1 z #z=(4)i64\n{line}" + TAIL
+    with pytest.raises(PnnxFastError, match=f"{line.partition(' ')[0]} op: "):
+        traced(template, None, **OLD).make_dynamic({"x": axes})

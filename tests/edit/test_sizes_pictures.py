@@ -437,12 +437,12 @@ def test_convolutions_with_weights_of_each_item_follow_the_batch(n: int) -> None
     check(template, None, {"n": n}, {"n": 3})
 
 
-@pytest.mark.parametrize("axis, strides", [(1, "(6,6,6,1)"), (0, "(6,1)")])
-def test_strides_across_items_are_refused(axis: int, strides: str) -> None:
+@pytest.mark.parametrize("axis", [0, 1])
+def test_strides_across_items_are_refused(axis: int) -> None:
     graph = traced(
-        f"""
+        """
         pnnx.Input in 0 1 x #x=(4,1,6)f32
-        torch.as_strided s 1 1 x y size=(1,3,2,6) stride={strides} $input=x
+        torch.as_strided s 1 1 x y size=(1,3,2,6) stride=(6,6,6,1) $input=x
         pnnx.Output out 1 0 y
         """,
         {},
