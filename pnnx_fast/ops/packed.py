@@ -94,8 +94,8 @@ def run_packed(
     layers : int
     bidirectional : bool
     """
-    names = list(weights)
-    ends = [f"_l{i}{suffix}" for i in range(layers) for suffix in ("", "_reverse")[: 1 + bidirectional]]
+    names, directions = list(weights), 1 + bidirectional
+    ends = [f"_l{i}{suffix}" for i in range(layers) for suffix in ("", "_reverse")[:directions]]
     count, hidden = states[0].shape[0], states[0].shape[-1]
     if count != len(ends) or any(s.shape != states[0].shape or s.ndim != 3 for s in states):
         raise ShapeError("initial state", expected=[len(ends), "…", hidden], actual=list(states[0].shape))
@@ -104,19 +104,22 @@ def run_packed(
     def run(entries: Array, steps: Array, *arrays: Array) -> tuple[Array, ...]:
         first, given = arrays[: len(states)], dict(zip(names, arrays[len(states) :], strict=True))
         x, lengths = pad(entries, steps)
+        if first[0].shape[1] != len(lengths):
+            raise ShapeError("initial state", expected=[count, len(lengths), hidden], actual=list(first[0].shape))
         live = np.arange(len(x))[:, None] < lengths
         last: list[tuple[Array, ...]] = []
         for i in range(layers):
             outputs = []
-            for end in ends[i * (1 + bidirectional) : (i + 1) * (1 + bidirectional)]:
-                h, c = (first[-1][len(last)] if k else first[0][len(last)] for k in (0, 1))
-                y, *after = run_direction(_cell(kind, used, given, end), x, lengths, h, c, end.endswith("_reverse"))
+            for d in range(directions):
+                k = i * directions + d
+                h, c = first[0][k], first[-1][k]  # without cells, c is not read
+                y, *after = run_direction(_cell(kind, used, given, ends[k]), x, lengths, h, c, d == 1)
                 outputs.append(y)
                 last.append(tuple(after[: len(states)]))
             x = np.concatenate(outputs, -1)
         return x[live], *(np.stack(part) for part in zip(*last, strict=True))
 
-    results = [((data.shape[0], (1 + bidirectional) * hidden), data.dtype), *((s.shape, s.dtype) for s in states)]
+    results = [((data.shape[0], directions * hidden), data.dtype), *((s.shape, s.dtype) for s in states)]
     return Results(b.host(run, [data, sizes, *states, *weights.values()], results))
 
 

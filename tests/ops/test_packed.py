@@ -38,7 +38,7 @@ def test_a_total_length_that_the_converters_run_left_is_none() -> None:
     np.testing.assert_array_equal(lengths, [3, 2, 1])
 
 
-@pytest.mark.parametrize("states", [np.zeros((2, 3, 2), np.float32), np.zeros((1, 2), np.float32)])
+@pytest.mark.parametrize("states", [np.zeros(shape, np.float32) for shape in ((2, 3, 2), (1, 2), (1, 1, 2), (1, 4, 2))])
 def test_states_that_do_not_fit(states: np.ndarray) -> None:
     weights: list[Any] = [np.zeros(shape, np.float32) for shape in ((6, 5), (6, 2), (6,), (6,))]
     values = (DATA, np.array([3, 2, 1]), states, weights, True, 1, 0.0, False, False)
