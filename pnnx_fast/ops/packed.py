@@ -25,7 +25,7 @@ _GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 
 
 def pack(x: Array, lengths: Array, batch_first: bool = False) -> tuple[Array, Array]:
-    """Padded sequences step by step, and how many entries each step has. torch.nn.utils.rnn.pack_padded_sequence.
+    """Padded sequences step by step, and how many entries each step has.
 
     >>> pack(np.float32([[[1], [2], [3]], [[4], [0], [0]]]), np.array([3, 1]), True)[0].ravel()
     array([1., 4., 2., 3.], dtype=float32)
@@ -42,7 +42,7 @@ def pack(x: Array, lengths: Array, batch_first: bool = False) -> tuple[Array, Ar
 def pad(
     data: Array, sizes: Array, batch_first: bool = False, value: float = 0.0, total_length: int = -1
 ) -> tuple[Array, Array]:
-    """Padded sequences of packed ones, and their lengths. torch.nn.utils.rnn.pad_packed_sequence.
+    """Padded sequences of packed ones, and their lengths.
 
     A total length below the longest one is what the converter's own run had, where a model gives none.
 
@@ -61,8 +61,16 @@ def pad(
     return (padded.swapaxes(0, 1) if batch_first else padded), live.sum(0)
 
 
-operator("aten::_pack_padded_sequence", native=False)(numpy_step(pack, True))
-operator("aten::_pad_packed_sequence", native=False)(numpy_step(pad, True))
+@operator("aten::_pack_padded_sequence", native=False)
+def pack_padded_sequence(b: Builder, *values: Any) -> Value:
+    """Padded sequences, packed. torch.nn.utils.rnn.pack_padded_sequence."""
+    return numpy_step(pack, True)(b, *values)
+
+
+@operator("aten::_pad_packed_sequence", native=False)
+def pad_packed_sequence(b: Builder, *values: Any) -> Value:
+    """Packed sequences, padded, and their lengths. torch.nn.utils.rnn.pad_packed_sequence."""
+    return numpy_step(pad, True)(b, *values)
 
 
 def run_packed(
