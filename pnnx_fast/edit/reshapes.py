@@ -128,7 +128,11 @@ def _split_with_one_behind(
     model = _like(work, operands[0], [*sizes, 1], product)
     if model is None or len(sizes) not in model[2]:
         return None
-    x, axes, _ = model
+    return _sizes_of(model[0], model[1], operands)
+
+
+def _sizes_of(x: Operand, axes: Sequence[int], operands: list[Operand]) -> list[str]:
+    """Sizes of axes as expressions of operands, among which it puts the one that has them."""
     if x not in operands:
         operands.append(x)
     return [f"size(@{operands.index(x)},{axis})" for axis in axes]
@@ -179,9 +183,7 @@ def _split(
         x, axes, grown = model
         told = None if batched or len(grown) > 1 else varying_part(work, op, shapes, target, outs)
         if told is None or outs.index(told) in grown:
-            if x not in operands:
-                operands.append(x)
-            return [f"size(@{operands.index(x)},{axis})" for axis in axes]
+            return _sizes_of(x, axes, operands)
     large = [j for j, size in enumerate(sizes) if size != 1]
     within_items = work.only_batch and len(ins) == 1 and b / a in work.growth  # all items in one axis, as of codes
     if (

@@ -225,8 +225,8 @@ class _Followed:
         if weighed is not None and own_weights and len(layout) > 1:
             self.fixed.update(layout[weighed])
         dim = op.value("dim")
-        if op.type in UNBOUND and isinstance(dim, int):
-            self.fixed.update(layout[dim])  # each entry has a name of its own
+        if op.type in UNBOUND and isinstance(dim, int) and layout:
+            self.fixed.update(layout[dim % len(layout)])  # each entry has a name of its own
         if len(shape) == len(layout) - 1 and isinstance(dim, int):
             layout = [axis for i, axis in enumerate(layout) if i != dim % len(layout)]
         if len(shape) != len(layout):
