@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.folded import changed_constant, is_folded
 from pnnx_fast.ir.literals import MISSING, constant_array, literal
+from pnnx_fast.ops.index import read_indices
 from pnnx_fast.passes.moves import RESHAPES
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ __all__ = [
     "tell_indexed",
     "tell_selected",
 ]
-
-_WORDS = {"None": "null", "True": "true", "False": "false"}
 
 _ROUNDING = 1e-5
 """What rounding changes at most, as a share of the largest value."""
@@ -84,7 +82,7 @@ def _rebuilt(
     rest = [j for j in axes if j not in copied]
     if rest:
         return rebuild_grid(work, op, smaller, rest, other), copied
-    return x if smaller is data else work.add_constant(smaller, f"{x.name}_once", op), copied
+    return _once(work, op, x, smaller), copied
 
 
 def _expand(work: Unbaking, op: Operator, i: int, small: Operand, like: Mapping[int, tuple[Operand, int]]) -> None:
@@ -99,6 +97,12 @@ def _expand(work: Unbaking, op: Operator, i: int, small: Operand, like: Mapping[
     work.compute(made, "sizes", entries, operands)
     work.step(made)
     op.set_input(i, wide)
+
+
+def _once(work: Unbaking, op: Operator, x: Operand, smaller: Array) -> Operand:
+    """What is left of a constant that repeats itself: itself where nothing was repeated."""
+    whole = work.copied_constant(x)
+    return x if whole is not None and whole.shape == smaller.shape else work.add_constant(smaller, f"{x.name}_once", op)
 
 
 def _shrunk(data: Array, axes: Sequence[int], margin: float = 0.0) -> Array | None:
@@ -188,7 +192,7 @@ def mend_product(work: Unbaking, op: Operator) -> bool:
         smaller = _shrunk(data, axes)
         if not axes or smaller is None:
             continue
-        small = x if smaller is data else work.add_constant(smaller, f"{x.name}_once", op)
+        small = _once(work, op, x, smaller)
         if op.type == "torch.matmul":
             op.set_input(i, small)
         else:
@@ -264,7 +268,7 @@ def mend_scatter(work: Unbaking, op: Operator) -> bool:
     if not like or smaller is None or changed_constant(op) is not None:
         return tell_written(work, op)
     x = op.inputs[0]
-    small = x if smaller is data else work.add_constant(smaller, f"{x.name}_once", op)
+    small = _once(work, op, x, smaller)
     _expand(work, op, 0, small, like)
     return True
 
@@ -279,7 +283,7 @@ def _mend_source(work: Unbaking, op: Operator, index: Operand) -> None:
         axes = [j for j in range(data.ndim) if a[j] != b[j]]
         smaller = _shrunk(data, axes)
         if axes and smaller is not None:
-            small = x if smaller is data else work.add_constant(smaller, f"{x.name}_once", op)
+            small = _once(work, op, x, smaller)
             _expand(work, op, i, small, {j: (index, j) for j in axes})
 
 
@@ -314,7 +318,7 @@ def mend_gather(work: Unbaking, op: Operator) -> bool:
         axes = [j for j in range(data.ndim) if j != along and data.shape[j] == a[j] != b[j]]
         smaller = _shrunk(data, axes)
         if axes and smaller is not None:
-            small = rows if smaller is data else work.add_constant(smaller, f"{rows.name}_once", op)
+            small = _once(work, op, rows, smaller)
             _expand(work, op, i, small, {j: (other, j) for j in axes})
         elif axes == [0] and work.only_batch:
             _repeat(work, op, rows, other, 0)
@@ -367,11 +371,7 @@ def _indices(op: Operator) -> list[Array | None]:
     held = op if op.has_param("expr") or listing is None else listing
     text = str(held.value("expr", "[" + ",".join(f"@{i}" for i in range(len(held.inputs))) + "]"))
     if "@" not in text:
-        try:
-            entries = json.loads(re.sub(r"None|True|False", lambda m: _WORDS[m[0]], text))
-        except ValueError:
-            return []
-        return [np.asarray(e) if isinstance(e, list) and all(isinstance(v, int) for v in e) else None for e in entries]
+        return read_indices(text)
     names = text.strip("[]").split(",")
     inputs = [held.inputs[int(n[1:])] if re.fullmatch(r"@\d+", n) else None for n in names]
     return [None if x is None else constant_array(x) for x in inputs]
@@ -385,7 +385,7 @@ def _repeat(
     data = work.copied_constant(rows)
     # One row that stands for all serves any number of them, not only multiples of those that tracing saw.
     one = _shrunk(data, [place], margin) if data is not None and data.shape[place] == whole else None
-    small = rows if one is None or one is data else work.add_constant(one, f"{rows.name}_once", op)
+    small = rows if one is None else _once(work, op, rows, one)
     wide = work.graph.new_operand(work.graph.free_name(f"{rows.name}_wide"))
     made = work.graph.new_operator_before(
         "Tensor.repeat", f"{op.name}_repeat", op, inputs=[small], outputs=[wide], inputnames=["input"]

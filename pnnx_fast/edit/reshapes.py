@@ -100,7 +100,9 @@ def _entries(
             entries[-1] = f"mul(size(@0,{ins[0]}),{entries[-1]})"
             entries += (str(target[j]) for j in outs)
             continue
-        parts = _split_with_one_behind(work, ins, shapes, outs, target, operands)
+        parts = None
+        if target[outs[-1] + 1 : outs[-1] + 2] == [1]:
+            parts = _with_one_behind(work, [target[j] for j in outs], math.prod(b[i] for i in ins), operands)
         if parts is not None:
             behind[outs[-1] + 1] = parts.pop()
         else:
@@ -111,19 +113,9 @@ def _entries(
     return entries
 
 
-def _split_with_one_behind(
-    work: Unbaking,
-    ins: Sequence[int],
-    shapes: tuple[Sizes, Sizes],
-    outs: Sequence[int],
-    target: Sequence[int],
-    operands: list[Operand],
-) -> list[str] | None:
+def _with_one_behind(work: Unbaking, sizes: list[int], product: int, operands: list[Operand]) -> list[str] | None:
     """Sizes of several axes and of one of one behind them, where an operand upstream has them all; None elsewhere."""
-    sizes = [target[j] for j in outs]
-    product = math.prod(shapes[1][i] for i in ins)
-    follows = target[outs[-1] + 1 : outs[-1] + 2] == [1]
-    if not follows or len(sizes) < 2 or _like(work, operands[0], sizes, product) is not None:
+    if len(sizes) < 2 or _like(work, operands[0], sizes, product) is not None:
         return None
     model = _like(work, operands[0], [*sizes, 1], product)
     if model is None or len(sizes) not in model[2]:

@@ -191,19 +191,18 @@ def take_along_dim(b: Builder, input: Tensor, index: Tensor, dim: int | None = N
 # -- advanced indexing ---------------------------------------------------------------------------------------------
 
 
-def _parse_indices(b: Builder, text: str) -> list[Any]:
-    """Entries of an expression such as ``[None,[True,False],[[1,0]]]``: None or constant tensors."""
+def read_indices(text: str) -> list[Array | None]:
+    """Entries of an expression such as ``[None,[True,False],[[1,0]]]``: None or arrays."""
     import json  # few models have such an index
 
     plain = text.replace("None", "null").replace("True", "true").replace("False", "false")
     try:
-        entries = json.loads(plain)
-        tensors = [e if e is None else b.constant(np.array(e)) for e in entries]
+        arrays = [e if e is None else np.array(e) for e in json.loads(plain)]
     except (ValueError, TypeError, RecursionError) as error:
         raise ParameterError(f"cannot read the indices {text[:80]!r}", parameter="expr") from error
-    if any(t is not None and t.dtype.kind not in "ib" and t.size for t in tensors):
+    if any(a is not None and a.dtype.kind not in "ib" and a.size for a in arrays):
         raise ParameterError(f"indices must be integers or truth values: {text[:80]!r}", parameter="expr")
-    return [t if t is None or t.size else b.constant(t.numpy().astype(np.int64)) for t in tensors]
+    return [a if a is None or a.size else a.astype(np.int64) for a in arrays]
 
 
 def normal_form(b: Builder, x: Tensor, indices: Sequence[Any]) -> list[Any]:
@@ -303,7 +302,9 @@ def index(b: Builder, input: Tensor, indices: Any = None, *, expr: Any = None) -
     if indices is None and expr is None:
         raise ParameterError("indices are missing", parameter="expr")
     given = expr if indices is None else indices
-    entries = _parse_indices(b, given) if isinstance(given, str) else given
+    entries = given
+    if isinstance(given, str):
+        entries = [a if a is None else b.constant(a) for a in read_indices(given)]
     return index_tensors(b, input, entries if isinstance(entries, (list, tuple)) else [entries])
 
 
