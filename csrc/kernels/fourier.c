@@ -1,4 +1,4 @@
-/* Fourier transforms of lines, real or complex, by Stockham's method with the radices 4, 2 and odd primes:
+/* Fourier transforms of lines, real or complex, by Stockham's method with the radices 8, 4, 2 and odd primes:
  * no reordering, for each stage reads one buffer and writes another. A vector holds the same place of as many
  * lines, none of which sees anything of another. (Van Loan, Computational Frameworks for the FFT, 1992.)
  *
@@ -26,12 +26,16 @@ static int is_real(const pf_fourier_args *a) { return a->x_parts == 1 || a->y_pa
 /* Places of the transforms that lines are made of. */
 static int64_t places_of(const pf_fourier_args *a) { return is_real(a) && a->n % 2 == 0 ? a->n / 2 : a->n; }
 
-/* Radices of the stages; their number, 0 where there are none. */
+/* Radices of the stages; their number, 0 where there are none. Every stage reads and writes all places, so
+ * there are as few as can be, and 4 x 4 in place of 8 x 2. */
 static int stages_of(int64_t n, int *radices) {
-    int count = 0;
+    int count = 0, twos = 0;
     if (n < 1) return 0;
-    for (; n % 4 == 0; n /= 4) radices[count++] = 4;
-    for (int r = 2; n > 1; r++)
+    for (; n % 2 == 0; n /= 2) twos++;
+    for (; twos == 3 || twos > 4; twos -= 3) radices[count++] = 8;
+    for (; twos > 1; twos -= 2) radices[count++] = 4;
+    if (twos) radices[count++] = 2;
+    for (int r = 3; n > 1; r++)
         for (; n % r == 0; n /= r) {
             if (r > MOST_RADIX) return 0;
             radices[count++] = r;

@@ -39,6 +39,21 @@ PF_INLINE void PF_OF(butterfly_2)(PF_OF(pair) * z) {
     z[1] = (PF_OF(pair)){a.re - b.re, a.im - b.im};
 }
 
+/* Those of the even and of the odd places, which an eighth of a turn and its multiples bring together. */
+PF_INLINE void PF_OF(butterfly_8)(PF_OF(pair) * z) {
+    const PF_V half = (PF_V)0.70710678118654752440; /* the root of a half */
+    PF_OF(pair) even[4] = {z[0], z[2], z[4], z[6]}, odd[4] = {z[1], z[3], z[5], z[7]};
+    PF_OF(butterfly_4)(even);
+    PF_OF(butterfly_4)(odd);
+    odd[1] = (PF_OF(pair)){(odd[1].re + odd[1].im) * half, (odd[1].im - odd[1].re) * half};
+    odd[2] = (PF_OF(pair)){odd[2].im, -odd[2].re};
+    odd[3] = (PF_OF(pair)){(odd[3].im - odd[3].re) * half, (odd[3].re + odd[3].im) * -half};
+    for (int k = 0; k < 4; k++) {
+        z[k] = (PF_OF(pair)){even[k].re + odd[k].re, even[k].im + odd[k].im};
+        z[k + 4] = (PF_OF(pair)){even[k].re - odd[k].re, even[k].im - odd[k].im};
+    }
+}
+
 /* Of odd r: places j and r - j go together. roots: of unity, r of them, (cos, -sin) each. real: without
  * imaginary parts. */
 PF_INLINE void PF_OF(butterfly_odd)(const int r, const int real, PF_OF(pair) * z, const PF_V *roots) {
@@ -82,6 +97,7 @@ PF_INLINE void PF_OF(stage)(const int r, const int kind, const PF_OF(pair) * x, 
                 z[j] = kind == REAL ? (PF_OF(pair)){numbers[j * rest + p], {0}} : x[j * rest + p];
                 if (kind != REAL && j && k) z[j] = PF_OF(turned)(z[j], turn[0], turn[1]);
             }
+            if (r == 8) PF_OF(butterfly_8)(z);
             if (r == 4) PF_OF(butterfly_4)(z);
             if (r == 2) PF_OF(butterfly_2)(z);
             if (r % 2) PF_OF(butterfly_odd)(r, kind == REAL, z, own);
@@ -98,6 +114,8 @@ PF_INLINE void PF_OF(stage_of)(int r, const int kind, const PF_OF(pair) * x, PF_
         PF_OF(stage)(3, kind, x, y, roots, step, length, rest);
     else if (r == 5)
         PF_OF(stage)(5, kind, x, y, roots, step, length, rest);
+    else if (kind == WHOLE && r == 8)
+        PF_OF(stage)(8, kind, x, y, roots, step, length, rest);
     else if (kind == WHOLE && r == 4)
         PF_OF(stage)(4, kind, x, y, roots, step, length, rest);
     else if (kind == WHOLE && r == 2)
@@ -210,7 +228,7 @@ static void PF_OF(read)(const pf_fourier_args *a, const pf_worker *w, const PF_O
  * the parts of their transforms are what is wanted (Hartley's transform). */
 static void PF_OF(read_halves)(const pf_fourier_args *a, const pf_worker *w, const PF_OF(lines) * l,
                                PF_OF(row) * rows, PF_OF(pair) * half) {
-    memset(half, 0, (size_t)(a->n / 2 + 1) * sizeof *half);
+    if (a->given <= a->n / 2 || l->count < LANES) memset(half, 0, (size_t)(a->n / 2 + 1) * sizeof *half);
     PF_OF(pull)(l, pf_ptr(w, a->x), a->given, 2, a->xsn, (PF_V *)half);
     rows[0] = half[0].re;
     for (int64_t k = 1; 2 * k < a->n; k++) {
@@ -222,13 +240,15 @@ static void PF_OF(read_halves)(const pf_fourier_args *a, const pf_worker *w, con
 
 /* -- what comes out -- */
 
-/* An inverse transform is one whose results are counted backwards. */
-static void PF_OF(write)(const pf_fourier_args *a, const PF_OF(pair) * z, PF_OF(pair) * to) {
+/* An inverse transform is one whose results are counted backwards. Returns where the results are. */
+static const PF_OF(pair) * PF_OF(write)(const pf_fourier_args *a, const PF_OF(pair) * z, PF_OF(pair) * to) {
     const PF_V scale = (PF_V)a->scale;
+    if (!a->inverse && scale == 1) return z;
     for (int64_t k = 0; k < a->wanted; k++) {
         const PF_OF(pair) at = z[a->inverse && k ? a->n - k : k];
         to[k] = (PF_OF(pair)){at.re * scale, at.im * scale};
     }
+    return to;
 }
 
 /* Place k of the spectrum of real numbers, and with it n - k. */
@@ -246,13 +266,15 @@ PF_INLINE void PF_OF(write_place)(const pf_fourier_args *a, int64_t k, PF_OF(pai
 
 /* Half spectra of real numbers: those of odd n are in z, those of even n follow from transforms of n / 2
  * pairs of neighbours. */
-static void PF_OF(write_real)(const pf_fourier_args *a, const PF_OF(pair) * z, const PF_V *roots,
-                              PF_OF(row) * to) {
+static const PF_OF(pair) * PF_OF(write_real)(const pf_fourier_args *args, const PF_OF(pair) * z,
+                                             const PF_V *roots, PF_OF(pair) * pairs) {
+    PF_OF(row) *const to = (PF_OF(row) *)pairs;
+    const pf_fourier_args own = *args, *const a = &own; /* which no store changes */
     const PF_V scale = (PF_V)a->scale, less = scale / 2;
     const int64_t half = a->n / 2;
     for (int64_t k = 0; a->n % 2 && k <= half; k++)
         PF_OF(write_place)(a, k, (PF_OF(pair)){z[k].re * scale, z[k].im * scale}, to);
-    if (a->n % 2) return;
+    if (a->n % 2) return pairs;
     PF_OF(write_place)(a, half, (PF_OF(pair)){(z[0].re - z[0].im) * scale, {0}}, to);
     PF_OF(write_place)(a, 0, (PF_OF(pair)){(z[0].re + z[0].im) * scale, {0}}, to);
     for (int64_t k = 1; 2 * k <= half; k++) {
@@ -264,6 +286,7 @@ static void PF_OF(write_real)(const pf_fourier_args *a, const PF_OF(pair) * z, c
         PF_OF(write_place)(a, half - k, (PF_OF(pair)){even.re - odd.re, odd.im - even.im}, to);
         PF_OF(write_place)(a, k, (PF_OF(pair)){even.re + odd.re, even.im + odd.im}, to);
     }
+    return pairs;
 }
 
 /* Where up to LANES lines begin in tensor k of a nest, of `parts` numbers a place, from line `first` on. */
@@ -300,12 +323,10 @@ PF_KERNEL_FUNCTION(PF_JOIN(fourier, PF_T)) {
         else
             PF_OF(read)(a, w, &from, (PF_OF(row) *)z);
         PF_OF(pair) *const result = PF_OF(transform)(places, kind, z, spare, roots, a->n / places);
-        PF_OF(pair) *const rows = result == z ? spare : z;
-        if (real)
-            PF_OF(write_real)(a, result, roots, (PF_OF(row) *)rows);
-        else
-            PF_OF(write)(a, result, rows);
-        PF_OF(push)(&to, pf_ptr(w, a->y), a->wanted, a->y_parts, a->ysn, (PF_V *)rows);
+        PF_OF(pair) *const other = result == z ? spare : z;
+        const PF_OF(pair) *const rows =
+            real ? PF_OF(write_real)(a, result, roots, other) : PF_OF(write)(a, result, other);
+        PF_OF(push)(&to, pf_ptr(w, a->y), a->wanted, a->y_parts, a->ysn, (const PF_V *)rows);
     }
 }
 
