@@ -1,12 +1,13 @@
-/* Runs a chain of convolutions strip by strip: for some lines of the last result, every stage computes the
- * lines that the next one still lacks, by a call of its kernel on arguments narrowed to these lines. Lines
- * that windows of the next strip need as well are kept. Knows shapes of convolutions and pools, but no
+/* Runs a chain of convolutions, pools and copies strip by strip: for some lines of the last result, every
+ * stage computes the lines that the next one still lacks, by a call of its kernel on arguments narrowed to
+ * these lines. Lines that windows of the next strip need as well are kept. Knows shapes of stages, but no
  * kernel. */
 #include "exec/strips.h"
 
 #include <string.h>
 
-/* What convolutions and pools have in common: addresses, heights, and what the windows of lines are. */
+/* What all stages have in common: addresses (but z, which a copy has not), heights, and what the windows of
+ * lines are. */
 typedef struct shape {
     pf_ref *x, *y, *z;
     int64_t *images, *ih, *oh, *pad;
@@ -30,6 +31,22 @@ static shape shape_of(pf_strip_stage *s) {
                        .xsh = a->xs[3],
                        .ysn = a->ys[0],
                        .ysh = a->ys[3]};
+    }
+    if (s->kind == PF_KIND_copy) {
+        pf_copy_args *a = &s->args.copy;
+        int64_t *const lines = &a->shape[PF_STRIP_LINE];
+        return (shape){.x = &a->x,
+                       .y = &a->y,
+                       .images = &a->shape[0],
+                       .ih = lines,
+                       .oh = lines,
+                       .pad = &s->pad,
+                       .stride = 1,
+                       .extent = 1,
+                       .xsn = a->xs[0],
+                       .xsh = a->xs[PF_STRIP_LINE],
+                       .ysn = a->ys[0],
+                       .ysh = a->ys[PF_STRIP_LINE]};
     }
     pf_stem_args *a = &s->args.conv;
     return (shape){
@@ -58,7 +75,7 @@ static int64_t last_line(const shape *s, int64_t y) {
 }
 
 static void shift(pf_ref *r, int64_t elements) {
-    if (r->base >= 0) r->offset += elements * (int64_t)sizeof(float);
+    if (r && r->base >= 0) r->offset += elements * (int64_t)sizeof(float);
 }
 
 static pf_ref line_at(const walk *k, int64_t stage, int64_t line, int64_t stride) {
@@ -83,8 +100,9 @@ static void run_stage(walk *k, int64_t stage, int64_t end) {
     const int64_t begin = k->done[stage], top = begin * whole->stride - *whole->pad;
     if (begin >= end) return;
     int64_t next = 0, range = 0;
-    /* Pools share their work by the number of the thread, convolutions keep scratch by it. */
-    const pf_worker alone = {k->stages[stage].kind == PF_KIND_pool ? 0 : k->w->tid,
+    const int64_t kind = k->stages[stage].kind;
+    /* Pools and copies share their work by the number of the thread, convolutions keep scratch by it. */
+    const pf_worker alone = {kind == PF_KIND_pool || kind == PF_KIND_copy ? 0 : k->w->tid,
                              1,
                              k->w->bases,
                              &next,
@@ -140,7 +158,7 @@ static void run_band(walk *k, int64_t end, int64_t lines) {
 
 bool pf_strips_take(int64_t kind) {
     return kind == PF_KIND_conv || kind == PF_KIND_stem || kind == PF_KIND_lines || kind == PF_KIND_pool ||
-           kind == PF_KIND_gate;
+           kind == PF_KIND_gate || kind == PF_KIND_copy;
 }
 
 void pf_strips_step(const void *args_, const pf_worker *w) {

@@ -1,6 +1,6 @@
-"""Chains of convolutions and pools become one step that computes them strip by strip, so that tensors between them that
-are larger than the cache of a core never leave it. Works on the steps of a lowered program; the step itself is
-``exec/strips.c``.
+"""Chains of convolutions, pools and changes of layout become one step that computes them strip by strip, so that
+tensors between them that are larger than the cache of a core never leave it. Works on the steps of a lowered program;
+the step itself is ``exec/strips.c``.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ CACHE_BYTES = min(max(_cache_bytes(2, 1 << 20), 1 << 18), 1 << 21)
 WORTH_BYTES = _worth_bytes(CACHE_BYTES, _cache_bytes(3, 0))
 """Size from which a tensor between two convolutions is kept in strips."""
 
-LIGHT = {"conv_depthwise_f32", "max_pool", "gate_f32"}
-"""Stages that do little work for what they read and write: next to them three quarters of that size are enough, because
-input and result of a stage want the cache together."""
+LIGHT = {"conv_depthwise_f32": 3, "max_pool": 3, "gate_f32": 3, "copy": 1}
+"""Quarters of that size that are enough next to stages that do little work for what they read and write, because input
+and result of a stage want the cache together. A change of layout does none."""
 
 STRIP_BYTES = CACHE_BYTES // 8 * 5
 """What the lines of all stages of a strip take of the cache of a core."""
@@ -92,8 +92,7 @@ def _linked(first: KernelStep, second: KernelStep, users: Counter[Buffer]) -> bo
     if not (_can_be_stage(first) and _can_be_stage(second)):
         return False
     y, x = first.fields["y"], second.fields["x"]
-    light = first.kernel in LIGHT or second.kernel in LIGHT
-    least = WORTH_BYTES // 4 * 3 if light else WORTH_BYTES
+    least = WORTH_BYTES // 4 * min(LIGHT.get(first.kernel, 4), LIGHT.get(second.kernel, 4))
     if first.fields.get("sums") is not None:
         return False  # bands compute some lines of all stages but the last twice, at the same time
     if y.buffer is not x.buffer or y.buffer.kind != "arena" or users[y.buffer] != 2 or y.nbytes < least:
@@ -105,12 +104,39 @@ def _can_be_stage(step: KernelStep) -> bool:
     f = step.fields
     if step.kernel == "max_pool":
         return f["x"].ndim == 4 and f["index"] is None and not f["adaptive"] and f["y"].strides[1] == 1 < f["c"]
+    if step.kernel == "copy":
+        return f["x"].ndim == 4 and f["x"].dtype == np.float32 and _from_planes(step) != _to_planes(step)
     return step.kernel in KERNELS and not step.serial
+
+
+def _from_planes(step: KernelStep) -> bool:
+    """Whether a copy makes channels lie side by side, as many as fill a cache line."""
+    x, y = step.fields["x"], step.fields["y"]
+    return bool(x.strides[3] == 1 and y.strides[1] == 1 and y.shape[1] >= LINE_FLOATS)
+
+
+def _to_planes(step: KernelStep) -> bool:
+    return bool(step.fields["x"].strides[1] == 1 and step.fields["y"].is_contiguous)
+
+
+def _copy_of_lines(step: KernelStep) -> dict[str, Any]:
+    """Fields of a copy whose dimensions are image, channels of planes, line, pixel and channels of pixels."""
+    n, c, h, w = step.fields["y"].shape
+    planar = _to_planes(step)
+
+    def order(t: Tensor) -> tuple[int, ...]:
+        image, channel, line, pixel = t.strides
+        return (image, channel, line, pixel, 0) if planar else (image, 0, line, pixel, channel)
+
+    shape = (n, c, h, w, 1) if planar else (n, 1, h, w, c)
+    return {"rank": len(shape), "shape": shape, "xs": order(step.fields["x"]), "ys": order(step.fields["y"])}
 
 
 def _windows(step: KernelStep) -> tuple[int, int]:
     """Lines from one window to the next, and of a window."""
     f = step.fields
+    if step.kernel == "copy":
+        return 1, 1
     if step.kernel == "max_pool":
         return f["stride"][1], (f["window"][1] - 1) * f["dilation"][1] + 1
     return f["stride_h"], (f["kh"] - 1) * f["dil_h"] + 1
@@ -127,6 +153,8 @@ def _placed(step: KernelStep, name: str, pixel: int, line: int) -> dict[str, Any
     """Fields of a stage that reads (x) or writes (y) a buffer."""
     if step.kernel == "max_pool":
         return {name: None, f"{name}s": (0, 1, 0, line, pixel)}
+    if step.kernel == "copy":
+        return {name: None, f"{name}s": (0, 1, line, pixel, 1)}
     return {name: None, f"{name}sn": 0, f"{name}sh": line, f"{name}sw": pixel}
 
 
@@ -170,7 +198,7 @@ def _merge(stages: Sequence[KernelStep], nthreads: int) -> KernelStep:
     strips = -(-height // (bands * _strip_lines(stages)))
     lines = -(-height // (bands * strips))
     counts, sizes = _line_counts(stages, lines), _buffer_bytes(stages, lines)
-    fields = [dict(step.fields) for step in stages]
+    fields = [step.fields | (_copy_of_lines(step) if step.kernel == "copy" else {}) for step in stages]
     for i, (step, after) in enumerate(itertools.pairwise(stages)):
         pixel, line = _line(step)
         fields[i].update(_placed(step, "y", pixel, line))
@@ -186,4 +214,5 @@ def _merge(stages: Sequence[KernelStep], nthreads: int) -> KernelStep:
         "stages": tuple(zip(kernels, fields, (*counts, 0), offsets, strict=True)),
     }
     label, flops = f"{len(stages)} x {lines}", sum(step.flops for step in stages)
-    return KernelStep("strips", chain, last.operator, last.type, flops, label, last.inplace)
+    named = next(step for step in reversed(stages) if step.kernel != "copy")
+    return KernelStep("strips", chain, named.operator, named.type, flops, label, last.inplace)

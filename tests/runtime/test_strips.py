@@ -122,7 +122,7 @@ def test_residual(monkeypatch: pytest.MonkeyPatch, isa: str) -> None:
     made = graph((Conv(32, act="nn.ReLU"), depthwise(32, 3), Conv(10)), 6, residual=True)
     want, _ = results(monkeypatch, pnnx_fast.Model(made, 2, isa=isa), arrays, 1 << 60, 1 << 15)
     got, kernels = results(monkeypatch, pnnx_fast.Model(made, 2, isa=isa), arrays, 0, 1 << 15)
-    assert kernels.count("strips") == 1
+    assert kernels == ["copy", "strips", "copy", "strips"]  # what is added arrives between; the result leaves as planes
     np.testing.assert_allclose(got, want, rtol=0, atol=2e-6 * np.abs(want).max())
 
 
@@ -141,7 +141,27 @@ def test_not_fused_when_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.ones((1, 3, 20, 20), np.float32)
     monkeypatch.setattr(strips, "WORTH_BYTES", 0)
     model(x)
-    assert "strips" not in [step.kernel for step in model.profile(x, repeat=1).steps]
+    steps = model.profile(x, repeat=1).steps
+    assert [step.operator for step in steps[:2]] == ["conv0", "conv1"]  # the second with the change of layout behind it
+    assert [step.kernel for step in steps[1:]] == ["strips", "copy"]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("channels", [16, 19])
+@pytest.mark.parametrize("stages", [(Conv(19, 3, 2, 1),), (depthwise(19, 5),), (Conv(8), Conv(17, 1, 1, 2))], ids=str)
+def test_changes_of_layout(
+    monkeypatch: pytest.MonkeyPatch, isa: str, stages: tuple[Conv, ...], channels: int, threads: int
+) -> None:
+    """Planes that come in and go out, one line or many, are read and written by the strips of what is between."""
+    if stages[0].groups > 1:
+        channels = stages[0].groups
+    made = graph(stages, channels)
+    for shape in ((1, channels, 37, 15), (3, channels, 1, 40), (2, channels, 30, 1)):
+        x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+        want, _ = results(monkeypatch, pnnx_fast.Model(made, threads, isa=isa), [x], 1 << 60, 1 << 15)
+        got, kernels = results(monkeypatch, pnnx_fast.Model(made, threads, isa=isa), [x], 0, 1 << 15)
+        assert "strips" in kernels
+        np.testing.assert_allclose(got, want, rtol=0, atol=2e-6 * np.abs(want).max())
 
 
 def test_worth() -> None:
