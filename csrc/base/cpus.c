@@ -85,8 +85,8 @@ static int cgroup_limit(void) { return 0; }
 int pf_team_default_threads(void) {
     int n = affinity();
     const char *text = getenv("OMP_NUM_THREADS");
-    const int wanted = text ? atoi(text) : 0;
-    if (wanted > 0 && wanted < n) n = wanted;
+    const long wanted = text ? strtol(text, NULL, 10) : 0;
+    if (wanted > 0 && wanted < n) n = (int)wanted;
     const int quota = cgroup_limit();
     if (quota > 0 && quota < n) n = quota;
     return n < 1 ? 1 : n > PF_MOST_THREADS ? PF_MOST_THREADS : n;

@@ -1,5 +1,6 @@
 /* Which kind of team runs the regions. */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/team_threads.h"
@@ -16,13 +17,21 @@ static const team *chosen = &threads;
 
 void pf_team_choose_threads(void) { __atomic_store_n(&chosen, &threads, __ATOMIC_RELEASE); }
 
-/* After fork OpenMP's runtime waits for threads that the child does not have; the other team knows how to
- * begin anew. */
-static void install_fork_handler(void) { pthread_atfork(NULL, NULL, pf_team_choose_threads); }
+/* After fork OpenMP's runtime waits for threads that the child does not have; the other team, which knows how
+ * to begin anew, runs what the child does from then on. */
+static bool forked;
+
+static void after_fork_in_child(void) {
+    forked = true;
+    pf_team_choose_threads();
+}
+
+static void install_fork_handler(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
 
 void pf_team_choose_openmp(pf_region_fn run) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, install_fork_handler);
+    if (forked) return;
     /* Others may run regions meanwhile: a function that was chosen before. */
     __atomic_store_n(&openmp.run, run, __ATOMIC_RELAXED);
     __atomic_store_n(&chosen, &openmp, __ATOMIC_RELEASE);

@@ -155,13 +155,19 @@ static void *helper(void *unused) {
     return NULL;
 }
 
+/* Kernels keep blocks of a hundred kilobytes on the stack, more than some systems give a thread. */
+enum { LEAST_STACK = 1 << 20 };
+
 /* Helpers never run signal handlers; those are the business of the program's own threads. */
 static void start_helper(void) {
+    size_t stack = 0;
     pthread_t thread;
     pthread_attr_t attributes;
     sigset_t all, before;
     if (pthread_attr_init(&attributes)) return;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (pthread_attr_getstacksize(&attributes, &stack) == 0 && stack < LEAST_STACK)
+        pthread_attr_setstacksize(&attributes, LEAST_STACK);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     if (pthread_create(&thread, &attributes, helper, NULL) == 0) helpers++, idle++;

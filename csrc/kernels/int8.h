@@ -52,10 +52,14 @@ PF_INLINE pf_vi pf_int8_dot(pf_vi acc, pf_vi a, pf_vi b) {
 #endif
 }
 
+/* What is added before cutting off to get the nearest integers, halves away from zero: with a half, the
+ * number below it would become 1. */
+#define PF_ALMOST_HALF 0x1.fffffep-2f
+
 /* Nearest integers of -127 to 127, halves away from zero; NaN gives -127. */
 PF_INLINE pf_vi pf_round_int8(pf_vf x) {
     const pf_vi sign = (pf_vi)x & pf_seti(INT32_MIN);
-    const pf_vf moved = x + (pf_vf)(sign | (pf_vi)pf_set(0.5f));
+    const pf_vf moved = x + (pf_vf)(sign | (pf_vi)pf_set(PF_ALMOST_HALF));
     return __builtin_convertvector(pf_vmin(pf_vmax(moved, pf_set(-127.0f)), pf_set(127.0f)), pf_vi);
 }
 
@@ -142,7 +146,7 @@ PF_INLINE void pf_int8_finish_vector(const pf_int8_finish *f, pf_vi sum, pf_vf s
         if (form.rounded) v = v * pf_set(f->y_scale);
     }
     if (form.positive)
-        pf_store_int8((int8_t *)f->y + yat, __builtin_convertvector(v + 0.5f, pf_vi), n);
+        pf_store_int8((int8_t *)f->y + yat, __builtin_convertvector(v + PF_ALMOST_HALF, pf_vi), n);
     else if (form.rounded)
         pf_store_int8((int8_t *)f->y + yat, pf_round_int8(v), n);
     else

@@ -11,10 +11,11 @@ import math
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pnnx_fast._core import program
 from pnnx_fast._files import param_path
+from pnnx_fast.cli.files import model_path
 
 if TYPE_CHECKING:
     from pnnx_fast.ir import Graph
@@ -28,6 +29,7 @@ __all__ = [
     "add_threads",
     "duration",
     "graph_alone",
+    "names",
     "natural",
     "numbers",
     "positive",
@@ -35,9 +37,9 @@ __all__ = [
 ]
 
 
-def add_model(parser: argparse.ArgumentParser, **how: str) -> None:
-    """Declare the model as a positional argument; ``how`` goes to argparse."""
-    parser.add_argument("model", help=".pnnx.param file, or a folder that holds one", **how)  # type: ignore[arg-type]
+def add_model(parser: argparse.ArgumentParser, name: str = "model", **how: Any) -> None:
+    """Declare a model as a positional argument; ``how`` goes to argparse."""
+    parser.add_argument(name, type=model_path, **{"help": ".pnnx.param file, or a folder that holds one", **how})
 
 
 def add_bin(parser: argparse.ArgumentParser) -> None:
@@ -45,18 +47,18 @@ def add_bin(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bin", metavar="FILE", help="weights, by default the .bin beside the .param")
 
 
-def graph_alone(model: str, bin: str | None) -> Graph:
+def graph_alone(model: str | os.PathLike[str], bin: str | None) -> Graph:
     """Load a graph for those who look at it; its weights may be missing, as in reports of faults."""
     from pnnx_fast.ir import Graph
 
-    path = param_path(model)
+    path = Path(param_path(model))
     try:
         return Graph.load(path, bin)
     except FileNotFoundError as error:
-        if bin is not None or not os.path.isfile(path):
+        if bin is not None or not path.is_file():
             raise
         print(f"pnnx-fast: there are no weights: {error}", file=sys.stderr)
-        return Graph.parse(Path(path).read_text("utf-8", "surrogateescape"))
+        return Graph.parse(path.read_text("utf-8", "surrogateescape"))
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
@@ -125,8 +127,19 @@ def duration(text: str) -> float:
 
 
 def numbers(text: str) -> list[float]:
-    """Numbers, separated by commas."""
+    """Finite numbers, separated by commas."""
     try:
-        return [float(part) for part in text.split(",")]
+        values = [float(part) for part in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number or a comma-separated list of numbers") from None
+        values = [math.nan]
+    if not all(map(math.isfinite, values)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number or a comma-separated list of numbers")
+    return values
+
+
+def names(text: str) -> list[str]:
+    """Names, separated by commas."""
+    found = text.split(",")
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name or a comma-separated list of names")
+    return found

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import lzma
 import math
 import sys
+import tokenize
+import zlib
 from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["given_sizes", "is_picture", "load_inputs", "random_inputs", "zero_inputs"]
 
 PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".webp"}
+
+_UNREADABLE = (
+    *(ValueError, TypeError, EOFError, OverflowError, RuntimeError, SyntaxError, tokenize.TokenError),
+    *(BadZipFile, zlib.error, lzma.LZMAError),
+)
+"""What numpy lets through of the readers of headers (its own, and Python's parser) and of archives."""
 
 
 Sizes = Mapping[str, list[int]]
@@ -84,6 +93,8 @@ def load_inputs(model: Model, paths: list[str], sizes: Sizes, args: Any) -> list
     given: dict[str, Array] = {}
     unnamed: list[Array | str] = []  # a picture is read when its input is known
     for path in paths:
+        if Path(path).is_dir():
+            raise ParameterError(f"{path} is a folder; inputs are .npy or .npz files or pictures")
         if is_picture(path):
             unnamed.append(path)
             continue
@@ -101,6 +112,9 @@ def load_inputs(model: Model, paths: list[str], sizes: Sizes, args: Any) -> list
         shape = sizes.get(info.name)
         wanted = info if shape is None else info._replace(shape=tuple(shape))
         given[info.name] = _picture(value, wanted, args) if isinstance(value, str) else value
+    for name, asked in sizes.items():
+        if list(given[name].shape) != asked:
+            raise ArgumentTypeError(f"--size: {asked} for input {name}, which is {list(given[name].shape)}")
     return [given[info.name] for info in model.inputs]
 
 
@@ -115,7 +129,9 @@ def _stored(path: str, names: list[str]) -> tuple[dict[str, Array], list[Array]]
             if unknown and len(unknown) < len(found.files):
                 raise ParameterError(f"{path}: {no_such('input', unknown[0], names)}")
             return {name: found[name] for name in found.files if name in names}, [found[name] for name in unknown]
-    except (ValueError, EOFError, BadZipFile) as error:
+    except ParameterError:
+        raise
+    except _UNREADABLE as error:
         raise ParameterError(f"{path}: not a readable file of numpy ({error})") from None
 
 
@@ -142,6 +158,7 @@ def _picture(path: str, info: TensorInfo, args: Any) -> Array:
         pixels = pixels[:, :, ::-1]
     for option, values in (("--mean", args.mean), ("--scale", args.scale)):
         if len(values) not in (1, shape[1]):
-            raise ArgumentTypeError(f"{option} wants 1 or {shape[1]} numbers, not {len(values)}")
+            wanted = "1 number" if shape[1] == 1 else f"1 or {shape[1]} numbers"
+            raise ArgumentTypeError(f"{option} wants {wanted}, not {len(values)}")
     pixels = (pixels - np.float32(args.mean)) * np.float32(args.scale)
     return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None]).astype(info.dtype or np.float32)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 
 import pnnx_fast
+from pnnx_fast.cli.arguments import add_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast diff``."""
-    parser.add_argument("first", help=".pnnx.param file, or a folder that holds one")
-    parser.add_argument("second", help="the other model")
+    add_model(parser, "first")
+    add_model(parser, "second", help="the other model")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, only set the exit code")
 
 

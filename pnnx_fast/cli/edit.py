@@ -8,7 +8,7 @@ import sys
 
 import pnnx_fast
 from pnnx_fast import edit
-from pnnx_fast.cli.arguments import add_bin, add_model, add_size, positive
+from pnnx_fast.cli.arguments import add_bin, add_model, add_size, names, positive
 from pnnx_fast.cli.arrays import given_sizes
 from pnnx_fast.edit.weights import float_type
 from pnnx_fast.errors import ParameterError
@@ -21,9 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_bin(parser)
     parser.add_argument("output", help=".pnnx.param file to write")
     parser.add_argument(
-        "--from", dest="start", metavar="OPERAND,…", help="keep a part: operands that become its inputs"
+        "--from", dest="start", type=names, metavar="OPERAND,…", help="keep a part: operands that become its inputs"
     )
-    parser.add_argument("--to", dest="end", metavar="OPERAND,…", help="keep a part: operands that become its outputs")
+    parser.add_argument(
+        "--to", dest="end", type=names, metavar="OPERAND,…", help="keep a part: operands that become its outputs"
+    )
     parser.add_argument(
         "--remove", action="append", default=[], metavar="OPERATOR", help="take an operator out (may be repeated)"
     )
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--simplify",
         nargs="?",
-        const="",
+        const=(),
         type=_passes,
         metavar="PASS,…",
         help="run PNNX's simplifications: all, or those named (without names it comes after the files)",
@@ -59,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
         raise argparse.ArgumentTypeError("--constants goes with --dtype")
     graph = pnnx_fast.Graph.load(args.model, args.bin)
     if args.start or args.end:
-        start = args.start.split(",") if args.start else [x.name for x in graph.inputs]
-        end = args.end.split(",") if args.end else [x.name for x in graph.outputs]
+        start = args.start or [x.name for x in graph.inputs]
+        end = args.end or [x.name for x in graph.outputs]
         graph = graph.extract(start, end)
     for name in args.remove:
         edit.remove(graph, name)
@@ -73,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     for name in fixed:
         print(f"pnnx-fast: the sizes of {name} stay fixed", file=sys.stderr)
     if args.simplify is not None:
-        graph.simplify(args.simplify.split(",") if args.simplify else None)
+        graph.simplify(args.simplify or None)
     if args.dtype is not None:
         graph = graph.to(args.dtype, args.constants)
     graph.save(args.output)
@@ -94,11 +96,11 @@ def _set_sizes(graph: pnnx_fast.Graph, args: argparse.Namespace) -> list[str]:
     return fixed
 
 
-def _passes(text: str) -> str:
+def _passes(text: str) -> list[str]:
     """What follows --simplify; a file there is meant as the model."""
     if os.sep in text or text.endswith(".param"):
         raise argparse.ArgumentTypeError(f"there is no pass {text!r}; without names --simplify comes after the files")
-    return text
+    return names(text)
 
 
 def _dtype(text: str) -> str:

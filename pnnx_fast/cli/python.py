@@ -8,6 +8,7 @@ from pathlib import Path
 import pnnx_fast
 from pnnx_fast._files import bin_path, param_path
 from pnnx_fast.cli.arguments import add_bin, add_model
+from pnnx_fast.cli.files import require_apart
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +28,7 @@ def run(args: argparse.Namespace) -> int:
     stem = source.name.removesuffix(".param").removesuffix(".pnnx").replace(".", "_")
     target = source.with_name(f"{stem}_pnnx_fast.py") if args.output is None else Path(args.output)
     weights = Path(bin_path(source) if args.bin is None else args.bin)
+    require_apart(target, [source, weights])
     graph.python(target, weights if weights.exists() else None)
     print(target)
     return 0

@@ -6,7 +6,9 @@ Prints a summary of every output, or the best classes with ``--top``; writes arr
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from pnnx_fast.cli.arguments import (
     positive,
 )
 from pnnx_fast.cli.arrays import given_sizes, is_picture, load_inputs, random_inputs
+from pnnx_fast.formats.atomic import AtomicFiles
 from pnnx_fast.ir.outputs import flat
 
 
@@ -122,7 +125,8 @@ def _print_summary(name: str, value: Array) -> None:
 def _print_top(scores: Array, count: int, labels: str | None) -> None:
     """The best classes of every item of a batch."""
     names = Path(labels).read_text("utf-8", "replace").splitlines() if labels else []
-    rows = scores.astype(np.float64).reshape(scores.shape[0] if scores.ndim > 1 else 1, -1)
+    items = scores if scores.ndim > 1 else scores[None]
+    rows = items.astype(np.float64).reshape(len(items), math.prod(items.shape[1:]))
     if labels and len(names) != rows.shape[1]:
         print(f"pnnx-fast: {labels} has {len(names)} lines for {rows.shape[1]} classes", file=sys.stderr)
     for number, row in enumerate(rows):
@@ -134,8 +138,13 @@ def _print_top(scores: Array, count: int, labels: str | None) -> None:
 
 
 def _write(path: Path, named: dict[str, Array]) -> None:
-    if path.suffix == ".npz":
-        arrays: dict[str, Any] = {name: np.asarray(value) for name, value in named.items()}
-        np.savez(path, **arrays)
-    else:
-        np.save(path, next(iter(named.values())))
+    with AtomicFiles() as files:
+        file = files.open(path)
+        if path.suffix == ".npy":
+            np.save(file, next(iter(named.values())))
+            return
+        # Not by `np.savez`, which has names of its own among its parameters.
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, value in named.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asarray(value))

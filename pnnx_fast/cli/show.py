@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from pnnx_fast._files import model_files
 from pnnx_fast.cli.arguments import add_bin, add_model, add_size, graph_alone
 from pnnx_fast.cli.arrays import given_sizes
+from pnnx_fast.cli.files import require_apart
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,19 +22,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast show``."""
     from pnnx_fast.formats import dot
+    from pnnx_fast.formats.atomic import AtomicFiles
 
+    pictures = {"svg": dot.svg, "html": lambda g: dot.html(g, args.model.name), "dot": dot.dot}
+    targets = {kind: path for kind in pictures if (path := getattr(args, kind)) is not None}
+    for path in targets.values():
+        require_apart(path, model_files(args.model, args.bin))
     graph = graph_alone(args.model, args.bin)
     sizes = given_sizes([x.name for x in graph.inputs], args.size)
     if sizes:
         graph.infer_shapes(sizes)
-    pictures = {"svg": dot.svg, "html": lambda g: dot.html(g, Path(args.model).name), "dot": dot.dot}
-    drawn = False
-    for kind, draw in pictures.items():
-        path = getattr(args, kind)
-        if path is not None:
-            Path(path).write_text(draw(graph) + "\n", "utf-8")
-            drawn = True
-    if not drawn:
+    with AtomicFiles() as files:
+        for kind, path in targets.items():
+            # Names may hold bytes that are no UTF-8.
+            files.open(path).write((pictures[kind](graph) + "\n").encode("utf-8", "replace"))
+    if not targets:
         print(graph)
         statistics = graph.statistics()
         print(f"\n{statistics.table()}\n\n{statistics}")

@@ -8,12 +8,12 @@ checked, a literal that was quoted, or a name of PyTorch by pattern.
 from __future__ import annotations
 
 import itertools
-import keyword
 import re
 from collections.abc import Callable, Iterable, Sequence
 
 from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
 from pnnx_fast.expression import is_word
+from pnnx_fast.formats.python_allowed import is_argument, is_call, is_custom, is_layer, is_method
 from pnnx_fast.formats.python_expression import literal, spell, tree
 from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, spelled, targets
@@ -38,9 +38,6 @@ from pnnx_fast.ir.repeated import repeated_inputs
 
 __all__ = ["argument", "is_module", "statements"]
 
-_WORD = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
-_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
-_ROOTS = ("F", "torch", "torchaudio", "torchvision")
 _CUSTOM = "pnnx.custom_op."
 _CREATED = frozenset(
     [
@@ -59,9 +56,7 @@ _LISTS_OF = frozenset({("dim", "torch.amax"), ("dim", "torch.amin"), *(("size", 
 
 def is_module(op: Operator) -> bool:
     """Whether an operator becomes a member of the class that is made once and called in ``forward``."""
-    if op.type.startswith("nn."):
-        return True
-    return op.type.startswith("torchvision.ops.") and op.type[16:17].isupper()
+    return is_layer(op.type)
 
 
 def argument(op: Operator, key: str, parameter: Parameter) -> str:
@@ -76,7 +71,7 @@ def argument(op: Operator, key: str, parameter: Parameter) -> str:
 
 def argument_of(op: Operator, key: str, text: str) -> str:
     """``key=text`` for an input, or whatever else is spelled already."""
-    if not _WORD.match(key) or keyword.iskeyword(key):
+    if not is_argument(key):
         raise ParameterError("the name cannot be an argument in Python", operator=op.where, parameter=key)
     return f"{key}={text}"
 
@@ -122,7 +117,7 @@ def _call(op: Operator, names: Names) -> str:
     if selects_number(op):
         return f"torch.tensor({op.params['input'].text})"
     slots = list(op.slots())
-    if op.type.startswith("Tensor.") and _WORD.match(op.type[7:]) and op.inputs:
+    if op.type.startswith("Tensor.") and is_method(op.type[7:]) and op.inputs:
         owner = next((x for key, x in slots if key in ("", "input", "self")), op.inputs[0])
         slots.remove(next(slot for slot in slots if slot[1] is owner))
         function = f"{names.tensor(owner)}.{op.type[7:]}"
@@ -145,8 +140,8 @@ def _call(op: Operator, names: Names) -> str:
 def _custom_call(op: Operator, names: Names) -> str:
     """An operator of a library of PyTorch's; what the converter numbered, since it knew no name, is positional."""
     name = op.type.removeprefix(_CUSTOM)
-    if not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z_]\w*){1,2}", name, re.ASCII) or "__" in name:
-        raise UnsupportedOperatorError(f"operator {op.type} ({op.name}) is no name of PyTorch", {op.type: [op.name]})
+    if name.count(".") not in (1, 2) or not is_custom(*name.split(".")):
+        raise _without_equivalent(op)
     given = {key or f"arg_{i}": names.of(x) for i, (key, x) in enumerate(op.slots())}
     given |= {key: spelled(p.value) for key, p in op.params.items()}
     places = itertools.takewhile(given.__contains__, (f"arg_{i}" for i in itertools.count()))
@@ -170,13 +165,17 @@ def _function(op: Operator) -> str:
     if op.type in HELPERS:
         return HELPERS[op.type][0]
     home, _, name = op.type.partition("::")
-    if name and _WORD.match(home) and _DOTTED.match(name) and home != "prim":
+    if name and home != "prim" and is_custom(home, *name.split(".")):
         return f"torch.ops.{home}.{name}"
-    if not _DOTTED.match(op.type) or op.type.partition(".")[0] not in _ROOTS or "__" in op.type:
-        raise UnsupportedOperatorError(
-            f"operator {op.type} ({op.name}) has no equivalent in PyTorch", {op.type: [op.name]}
-        )
+    if not is_call(op.type):
+        raise _without_equivalent(op)
     return op.type
+
+
+def _without_equivalent(op: Operator) -> UnsupportedOperatorError:
+    return UnsupportedOperatorError(
+        f"operator {op.type} ({op.name}) has no equivalent in PyTorch", {op.type: [op.name]}
+    )
 
 
 # -- Types that need a form of their own ----------------------------------------------------------------------------

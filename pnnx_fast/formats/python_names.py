@@ -12,13 +12,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from pnnx_fast._types import SPECIAL_FLOATS
+from pnnx_fast.formats.python_allowed import is_value
 from pnnx_fast.formats.python_expression import Fragment, Kind, literal
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.parameter import typed_number, without_casts
 
 __all__ = ["Names", "identifier", "spelled", "targets"]
-
-_TORCH_NAME = re.compile(r"torch\.[a-z]\w*\Z", re.ASCII)
 
 #: Members of every torch.nn.Module, and of the generated class, that a layer must not hide.
 _TAKEN = frozenset(
@@ -155,7 +154,7 @@ def spelled(value: Any) -> str:
         number = typed_number(value)
         if number is not None:
             return f"torch.tensor({number[1]}, dtype={number[0]})"
-        if _TORCH_NAME.match(value):
+        if is_value(value):
             return value
         return literal(SPECIAL_FLOATS[value]) if value in SPECIAL_FLOATS else _word(value)
     if isinstance(value, list):

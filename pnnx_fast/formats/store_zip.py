@@ -14,6 +14,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from weakref import WeakValueDictionary, finalize
 
 import numpy as np
 
@@ -111,6 +112,8 @@ class StoreZipReader:
         self._entries = {entry[0]: _Entry(*entry) for entry in entries}
         self._repeated = self._repeats(entries) if len(self._entries) < len(entries) else {}
         self._checked: set[_Entry] = set()
+        self._inflated: WeakValueDictionary[_Entry, Bytes] = WeakValueDictionary()
+        self._inflated_bytes = 0
 
     def names(self) -> list[str]:
         """Names of the entries in the order of the archive."""
@@ -165,12 +168,30 @@ class StoreZipReader:
             The reader is closed.
         """
         entry = self._entry(name, which)
-        data = self._packed(entry)
         if entry.method != _STORED:
-            data = _inflate(data, entry, self.path)
+            return self._inflated_view(entry)
+        data = self._packed(entry)
         if self._verify and entry not in self._checked:
             self._check(entry, data)
         return np.frombuffer(data, np.uint8) if data.nbytes else _nothing()
+
+    def _inflated_view(self, entry: _Entry) -> Bytes:
+        """Content of a deflated entry: one array for all who hold it, and no more of all entries than memory allows."""
+        held = self._inflated.get(entry)
+        if held is None:
+            others = " and others that are in use" if self._inflated_bytes else ""
+            what = f"{self.path or '<memory>'}: entry {entry.name!r}{others}"
+            check_memory(self._inflated_bytes + entry.size, what)
+            data = _inflate(self._packed(entry), entry, self.path)
+            if self._verify and entry not in self._checked:
+                self._check(entry, data)
+            self._inflated[entry] = held = np.frombuffer(data, np.uint8) if data.nbytes else _nothing()
+            self._inflated_bytes += held.nbytes
+            finalize(held, self._forget, held.nbytes).atexit = False
+        return held
+
+    def _forget(self, nbytes: int) -> None:
+        self._inflated_bytes -= nbytes
 
     def read(self, name: str) -> bytes:
         """A copy of the content; see :meth:`view` for what it raises."""

@@ -175,7 +175,7 @@ class _Whole:
             if computes == _BOOL:
                 computes = common_type([p.computes for p in parts if p.operations])
         size = int(np.prod(value.shape))
-        parts = [self.cut(p, computes, size) for p in parts]
+        parts = [self.cut(p, node, computes, size) for p in parts]
         parts = self.within_limits(parts)
         return _Part(node.rebuilt(tuple(p.node for p in parts)), value, computes, 1 + sum(p.operations for p in parts))
 
@@ -191,13 +191,15 @@ class _Whole:
     def cast(self, part: _Part, dtype: DType) -> _Part:
         raise _NeedsPieces
 
-    def cut(self, part: _Part, computes: DType | None, size: int) -> _Part:
-        """Separate a part that its user computes elsewhere, that is small beside it, or that is constant."""
+    def cut(self, part: _Part, user: Node, computes: DType | None, size: int) -> _Part:
+        """Separate a part that its user computes elsewhere, that is small beside it, or that alone is constant."""
         if part.operations == 0:
             return part
         smaller = size >= _WORTH and part.size * _SMALLER <= size
         elsewhere = part.computes != computes and (None in (part.computes, computes) or part.computes != _BOOL)
-        return self.separate(part) if smaller or elsewhere or self.constant(part.node) else part
+        if smaller or elsewhere or (self.constant(part.node) and not self.constant(user)):
+            return self.separate(part)
+        return part
 
     def constant(self, node: Node) -> bool:
         """Whether the value of a part does not depend on inputs of the model."""

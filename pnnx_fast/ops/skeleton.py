@@ -6,6 +6,7 @@ It names what the graph's operator carries: inputs, weights, parameters, shapes 
 from __future__ import annotations
 
 import cmath
+import json
 import re
 from typing import Any
 
@@ -87,7 +88,7 @@ def skeleton(op: Operator) -> str:
     notes += [_array(name, attr) for name, attr in zip(weights, op.attrs.values(), strict=True)]
     results = ", ".join(_result(operand, next(iter(inputs), None)) for operand in op.outputs)
     last = f"    return b.host(compute, [{', '.join(tensors)}], [{results}])" + ("[0]" if len(op.outputs) == 1 else "")
-    lines = [f'@pnnx_fast.operator("{op.type}", native=False)', f"def {function}({signature}):", *notes]
+    lines = [f"@pnnx_fast.operator({json.dumps(op.type)}, native=False)", f"def {function}({signature}):", *notes]
     body = "        ...  # numpy arrays in, numpy arrays out (several as a tuple)"
     lines += [f"    def compute({', '.join(tensors)}):", body, last]
     return "\n".join(lines)

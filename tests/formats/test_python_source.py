@@ -80,7 +80,13 @@ def test_names_stay_valid_and_distinct() -> None:
         "torch.__import__('os').system a 1 1 x y", "F.relu;import a 1 1 x y", "torch.os.__class__ a 1 1 x y",
         "my.layer a 1 1 x y", "F.relu a 1 1 x y a;b=1", "os::system(1) a 1 1 x y",
         "pnnx.custom_op.demo a 1 1 x y", "pnnx.custom_op.a.__class__ a 1 1 x y", "pnnx.custom_op.a.b() a 1 1 x y",
-        "pnnx.custom_op.a.b a 1 1 x y c()=1",
+        "pnnx.custom_op.a.b a 1 1 x y c()=1", "pnnx.custom_op.a.b.c.d a 1 1 x y",
+        "torch.serialization.os.system a 1 1 x y command=ls", "torch.load a 1 1 x y", "torch.hub.load a 1 1 x y",
+        "torch.jit.load a 1 1 x y f=x", "torch._dynamo a 1 1 x y", "torchvision.os.system a 1 1 x y",
+        "torch.ops.load_library a 1 1 x y path=x.so", "nn.modules.module.torch.hub.load a 1 1 x y repo_or_dir=x",
+        "nn.init.normal_ a 1 1 x y", "nn.parallel.os.System a 1 1 x y", "aten::__class__ a 1 1 x y",
+        "aten::from_file a 1 1 x y", "__class__::mro a 1 1 x y", "Tensor.__reduce__ a 1 1 x y", "Tensor.numpy a 1 1 x y",
+        "Tensor.tofile a 1 1 x y file=x", "torch.vmap a 1 1 x y func=x", "F.torch.load a 1 1 x y f=x",
     ],
 )  # fmt: skip
 def test_what_is_no_name_of_pytorch_is_refused(line: str) -> None:
@@ -90,6 +96,25 @@ def test_what_is_no_name_of_pytorch_is_refused(line: str) -> None:
 
 def test_strings_stay_strings() -> None:
     assert "mode='torch.x()'" in _source("F.foo a 1 1 x y mode=torch.x()")
+    assert "mode='torch.load'" in _source("F.foo a 1 1 x y mode=torch.load")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "half",
+        "float8_e4m3fn",
+        "bfloat16",
+        "quint4x2",
+        "complex64",
+        "cfloat",
+        "channels_last",
+        "preserve_format",
+        "strided",
+    ],
+)
+def test_dtypes_layouts_and_memory_formats_are_names(value: str) -> None:
+    assert f"dtype=torch.{value}" in _source(f"Tensor.to a 1 1 x y dtype=torch.{value}")
 
 
 def test_weights_are_written_beside_the_source(tmp_path: Path) -> None:

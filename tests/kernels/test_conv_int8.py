@@ -29,7 +29,7 @@ class Case(conv_case.Case):
 
 def rounded(x: Array) -> Array:
     """Halves away from zero, -127 to 127."""
-    return np.clip(np.trunc(x + np.copysign(np.float32(0.5), x)), -127, 127).astype(np.int8)
+    return np.clip(np.trunc(x + np.copysign(0.5, x.astype(np.float64))), -127, 127).astype(np.int8)
 
 
 def reference(case: Case, x: Array, weight: Array, scale: Array, bias: Array | None, z: Array) -> Array:

@@ -16,7 +16,7 @@ Array = NDArray[Any]
 
 def rounded(x: Array) -> Array:
     with np.errstate(invalid="ignore"):
-        whole = np.clip(np.trunc(x + np.copysign(np.float32(0.5), x)), -127, 127)
+        whole = np.clip(np.trunc(x + np.copysign(0.5, x.astype(np.float64))), -127, 127)
         return np.where(np.isnan(x), -127, whole).astype(np.int8)
 
 
@@ -36,10 +36,17 @@ def test_halves_bounds_and_numbers_that_are_none(isa: str) -> None:
         [0.5, -0.5, 1.5, -1.5, 0.49999997, 2.4999998, -0.0, 126.5, 127.5, 1e9, -1e9, np.inf, -np.inf, np.nan]
     )
     one = np.ones(1, np.float32)
-    want = [1, -1, 2, -2, 1, 2, 0, 127, 127, 127, -127, 127, -127, -127]
+    want = [1, -1, 2, -2, 0, 2, 0, 127, 127, 127, -127, 127, -127, -127]
     assert run(isa, x, one).tolist() == want
     for i in range(len(x)):
         assert run(isa, x[i : i + 1].copy(), one).tolist() == want[i : i + 1]
+
+
+def test_all_halves_and_their_neighbours(isa: str) -> None:
+    halves = np.arange(-128.5, 129, dtype=np.float32)
+    near = [halves, np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.copysign(np.float32(np.inf), halves))]
+    x = np.concatenate(near).astype(np.float32)
+    np.testing.assert_array_equal(run(isa, x, np.ones(1, np.float32)), rounded(x))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,17 @@ def test_all_types_with_code_that_runs() -> None:
             registry.unregister(kind)
     np.testing.assert_allclose(w, -(np.array([[1, 2, 3], [0, 1, 0]], np.float32) @ x[0] + 5)[None])
     np.testing.assert_array_equal(z, [7])
+
+
+def test_types_stay_texts() -> None:
+    kind = 'a.b",native=print("ran"))#\\'
+    graph = pnnx_fast.Graph.parse("7767517\n3 2\npnnx.Input x 0 1 x #x=(1,3)f32\nkind c 1 1 x y\npnnx.Output o 1 0 y\n")
+    graph.operator("c").type = kind
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        pnnx_fast.Model(graph)
+    source = str(caught.value).partition("before loading the model:")[2]
+    decorator = ast.parse(source.strip()).body[-1].decorator_list[0]  # type: ignore[attr-defined]
+    assert [ast.literal_eval(argument) for argument in decorator.args] == [kind]
 
 
 def test_numbers_that_are_not_finite_and_shapes_that_are_not_noted() -> None:

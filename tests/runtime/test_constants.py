@@ -11,7 +11,7 @@ import pytest
 
 import pnnx_fast
 from pnnx_fast import Attribute, Graph, Model
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import LimitError, ShapeError
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.quantized import real_weight
 from pnnx_fast.runtime.constants import CHUNK, MOST_CHUNKS, Constants
@@ -190,3 +190,27 @@ def test_byte_order_of_inputs_without_a_noted_dtype(kind: str) -> None:
     y = pnnx_fast.Model(Graph.parse(text))(np.arange(-2, 3).astype(kind))
     assert y.tolist() == [0, 0, 0, 1, 2]
     assert y.dtype.isnative
+
+
+def _chain(operator: str, count: int) -> Graph:
+    """Operators in a row behind a constant of 4 MB; ``{}`` stands for the operands."""
+    lines = ["pnnx.Input in 0 1 x #x=(1,4)f32", "torch.arange c 0 1 c0 start=0 end=1000000 step=1 dtype=torch.float"]
+    lines += [operator.format(f"a{i} 1 1 c{i} c{i + 1}") for i in range(count)]
+    lines += [f"torch.sum s 1 1 c{count} s dim=(0) keepdim=False", "pnnx.Output out 2 0 x s"]
+    return Graph.parse(f"7767517\n{len(lines)} {count + 3}\n" + "\n".join(lines) + "\n")
+
+
+def test_constants_in_use_keep_to_the_limit_of_memory_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "50M")
+    x = np.zeros((1, 4), np.float32)
+    Model(_chain("torch.cumsum {} dim=0", 8), num_threads=1)(x)
+    with pytest.raises(LimitError, match="what is computed of constants"):
+        Model(_chain("torch.cumsum {} dim=0", 16), num_threads=1)(x)
+
+
+def test_expressions_of_constants_are_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they compute on the way would be kept beside them."""
+    pieces: list[Any] = []
+    monkeypatch.setattr("pnnx_fast.ops.elementwise.evaluate", lambda *args: pieces.append(args))
+    assert np.isfinite(Model(_chain("torch.sin {}", 30), num_threads=1)(np.zeros((1, 4), np.float32))[1])
+    assert not pieces

@@ -35,6 +35,8 @@ FORKING = (
     "before = model(x)\n"
     "child = os.fork()\n"
     "same = all(numpy.array_equal(model(x), before) for _ in range(5))\n"
+    f"another = pnnx_fast.Model(pnnx_fast.Graph.parse('''{TEXT}'''), 3)\n"
+    "same &= numpy.array_equal(another(x), before)\n"
     "if child == 0:\n"
     "    os._exit(0 if same else 1)\n"
     "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not same)\n"
