@@ -47,7 +47,7 @@ def _leaky(params: Mapping[str, Any]) -> tuple[str, list[float]] | None:
 
 def _gelu(params: Mapping[str, Any]) -> tuple[str, list[float]] | None:
     names = {"none": "gelu", "tanh": "gelu_tanh"}
-    name = names.get(params.get("approximate") or "none")
+    name = names.get(str(params.get("approximate") or "none"))
     return (name, []) if name else None
 
 

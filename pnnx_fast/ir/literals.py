@@ -12,13 +12,13 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ExpressionError
-from pnnx_fast.expression import Constant, ListNode, Node, TensorType, inputs_of, is_word, parse
+from pnnx_fast.expression import Constant, ListNode, Node, TensorType, evaluate, inputs_of, is_word, parse
 from pnnx_fast.expression.types import DTypeName
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.operator import Operand, Operator
 
-__all__ = ["MISSING", "constant", "constant_array", "expression", "literal", "tensor_type"]
+__all__ = ["MISSING", "constant", "constant_array", "expression", "literal", "tensor_type", "type_of_text"]
 
 MISSING = object()
 """What `literal` returns for an operand whose value is not known."""
@@ -79,3 +79,15 @@ def tensor_type(x: Operand) -> TensorType | None:
     """Type of an operand as far as types of results depend on it: sizes do not matter, their number does."""
     row = by_text.get(x.dtype or "")
     return None if row is None or x.shape is None else TensorType(np.dtype(row.computed), (1,) * len(x.shape))
+
+
+def type_of_text(op: Operator, text: str) -> np.dtype[np.generic] | None:
+    """Type in which the text of an expression over the inputs of an operator gives a tensor; None where it is not known."""
+    given = [tensor_type(x) for x in op.inputs]
+    if None in given:
+        return None
+    try:
+        made = evaluate(text, given)
+    except (ExpressionError, ArithmeticError, ValueError, TypeError):
+        return None
+    return made.dtype if isinstance(made, TensorType) else None

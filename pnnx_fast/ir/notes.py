@@ -138,7 +138,8 @@ def written_truth(op: Operator) -> str | None:
 def rounded_quotients(op: Operator) -> str:
     """The text of an expression in which a quotient of integers that is noted as an integer is rounded down.
 
-    ``torch.div(x, 80, rounding_mode="floor")`` is written as ``div(@0,80)``. Inputs that give sizes are of any type.
+    ``torch.div(x, 80, rounding_mode="floor")`` is written as ``div(@0,80)``, which would be a floating-point number.
+    Inputs that give sizes are of any type.
     Casts that were torn apart, as in ``[int(torch.int),floor(@0)]``, are whole in it.
     """
     text = op.params["expr"].text if "expr" in op.params else ""
@@ -153,6 +154,11 @@ def rounded_quotients(op: Operator) -> str:
     types = [x.dtype for i, x in enumerate(op.inputs) if i in read] + [op.outputs[0].dtype]
     if len(types) == 1 or not _INTEGERS.issuperset(types):
         return text
+    from pnnx_fast.ir.literals import type_of_text
+
+    made = type_of_text(op, text)
+    if made is not None and made.kind != "f":
+        return text  # what is rounded on the way to an integer is not the quotient
     return re.sub(r"\bdiv\(", "floor_divide(", text)
 
 

@@ -97,9 +97,9 @@ FARTHEST = 2**31 - 1
 
 
 def require_reach(*distances: int) -> None:
-    """Raise where a window, its step or its padding reaches beyond what kernels reckon with."""
+    """Raise where a window, its step, dilation or padding reaches beyond what kernels reckon with."""
     if max(distances) > FARTHEST:
-        raise ParameterError(f"a window of this size, step or padding reaches beyond {FARTHEST} places")
+        raise ParameterError(f"a window of this size, step, dilation or padding reaches beyond {FARTHEST} places")
 
 
 def window_counts(
@@ -134,7 +134,7 @@ def window_fields(
     act: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Fields of sizes, strides and epilogue, for kernels that take those of a convolution."""
-    require_reach(*stride, *before, *(d * (k - 1) + 1 for k, d in zip(window, dilation, strict=True)))
+    require_reach(*stride, *before, *dilation, *(d * (k - 1) + 1 for k, d in zip(window, dilation, strict=True)))
     axes = "dhw"[5 - x.ndim :]
     fields: dict[str, Any] = {"n": x.shape[0], "ic": x.shape[1], "oc": y.shape[1], "groups": groups, "z_late": 0, **act}
     for names, tensor in zip(STEPS[axes], (x, y, z), strict=True):

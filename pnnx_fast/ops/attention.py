@@ -196,11 +196,9 @@ def _split(b: Builder, x: Tensor, lead: Sequence[int], view: Sequence[int]) -> T
 
 
 def _attends_rows(op: Operator, rows: int) -> bool:
-    masks = [op.named_input("mask"), op.named_input("view_mask")]
-    ranks = {len(x.shape or ()) for x in op.inputs if x not in masks}
-    shape = masks[0].shape if masks[0] is not None else ()
-    one = shape is not None and (len(shape) < min(ranks) or (len(shape) == min(ranks) and shape[0] == 1))
-    return len(ranks) == 1 and min(ranks) >= 3 and masks[1] is None and one
+    # A mask that has rows is an input as well, and one of fewer dimensions has something else where rows are cut.
+    ranks = {len(x.shape or ()) for x in op.inputs}
+    return len(ranks) == 1 and min(ranks) >= 3 and op.named_input("view_mask") is None
 
 
 @operator("fused.Attention", rows=_attends_rows)

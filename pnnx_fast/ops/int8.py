@@ -151,7 +151,7 @@ def int8_conv2d(
     before, after = paddings(padding, weight.shape[2:], d, s, pairs=False)
     x = b.channels_last(input)
     out = window_counts(x.shape[2:], weight.shape[2:], s, d, before, after)
-    require_reach(*s, *before, *(n * (k - 1) + 1 for k, n in zip(weight.shape[2:], d, strict=True)))
+    require_reach(*s, *before, *d, *(n * (k - 1) + 1 for k, n in zip(weight.shape[2:], d, strict=True)))
     shape, act = (x.shape[0], weight.shape[0], *out), epilogue_fields(activation, activation_params, residual_late)
     if residual is not None and not residual.expands_to(shape):
         y = int8_conv2d(

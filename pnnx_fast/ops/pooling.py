@@ -66,7 +66,7 @@ def fixed_window(
     ):
         if min(values) < least:
             raise ParameterError(f"{name} must be at least {least}, not {list(values)}", parameter=name)
-    require_reach(*step, *(d * (k - 1) + 1 for k, d in zip(size, dil, strict=True)))
+    require_reach(*step, *dil, *(d * (k - 1) + 1 for k, d in zip(size, dil, strict=True)))
     if any(2 * p > d * (k - 1) + 1 for k, p, d in zip(size, pad, dil, strict=True)):
         raise ParameterError(f"padding {list(pad)} is more than half of the window {list(size)}", parameter="padding")
     numbers = zip(spatial, size, step, pad, dil, strict=True)

@@ -82,7 +82,7 @@ def axis_inside(name: str) -> Callable[[Operator, int], bool]:
         value: Any = op.value(name, 0)
         rank = len(op.inputs[0].shape or ())
         dims = list(value) if isinstance(value, (list, tuple)) else [value]
-        return all(isinstance(n, int) and (n if n >= 0 else n + rank) > 0 for n in dims)
+        return bool(dims) and all(isinstance(n, int) and (n if n >= 0 else n + rank) > 0 for n in dims)
 
     return rule
 

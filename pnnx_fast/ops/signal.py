@@ -363,7 +363,7 @@ def _positions(
 ) -> list[int]:
     if min(*k, *d, *s) < 1 or min(p) < 0:
         raise ParameterError("kernel size, dilation and stride must be positive, padding not negative")
-    require_reach(*(d[i] * (k[i] - 1) + 1 for i in (0, 1)), *p, *s)
+    require_reach(*(d[i] * (k[i] - 1) + 1 for i in (0, 1)), *d, *p, *s)
     counts = [(size[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1) // s[i] + 1 for i in (0, 1)]
     if min(counts) < 1:
         raise ShapeError("the window does not fit into the input", expected=list(k), actual=list(size))

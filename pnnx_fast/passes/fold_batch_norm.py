@@ -108,12 +108,13 @@ def affine_of(norm: Operator) -> tuple[Array, Array]:
     eps = norm.value("eps", 1e-5)
     if not isinstance(eps, int | float):
         raise ParameterError(f"eps is {eps!r}", operator=norm.where, parameter="eps")
-    scale = 1.0 / np.sqrt(variance + float(eps))
-    if "weight" in norm.attrs:
-        scale = scale * norm.attrs["weight"].numpy()
-    shift = -mean * scale
-    if "bias" in norm.attrs:
-        shift = shift + norm.attrs["bias"].numpy()
+    with np.errstate(all="ignore"):  # as when it runs
+        scale = 1.0 / np.sqrt(variance + float(eps))
+        if "weight" in norm.attrs:
+            scale = scale * norm.attrs["weight"].numpy()
+        shift = -mean * scale
+        if "bias" in norm.attrs:
+            shift = shift + norm.attrs["bias"].numpy()
     return scale, shift
 
 
@@ -122,7 +123,10 @@ def _scale(op: Operator, scale: Array, shift: Array) -> None:
     shape = [1] * weight.ndim
     shape[CHANNEL_AXIS[op.type]] = -1
     bias = op.attrs["bias"].numpy() if "bias" in op.attrs else 0.0
-    op.attrs["weight"] = Attribute.owning((weight * scale.reshape(shape)).astype(weight.dtype))
+    # Weights of half precision beside numbers of float32 are not rounded a second time.
+    dtype = np.result_type(weight.dtype, np.float32) if op.inputs[0].dtype == "f32" else weight.dtype
+    with np.errstate(all="ignore"):
+        op.attrs["weight"] = Attribute.owning((weight * scale.reshape(shape)).astype(dtype))
+        op.attrs["bias"] = Attribute.owning((bias * scale + shift).astype(dtype))
     release(weight)
-    op.attrs["bias"] = Attribute.owning((bias * scale + shift).astype(weight.dtype))
     op.params["bias"] = True

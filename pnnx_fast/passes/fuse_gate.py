@@ -60,5 +60,5 @@ def _is_pointwise(conv: Operator, x: Operand) -> bool:
     """Whether an operator is a 1x1 convolution of ``x`` with weights of its own."""
     if conv.type not in CONVOLUTIONS or conv.inputs[0] is not x or "gate" in conv.inputnames:
         return False
-    window, groups = conv.params["kernel_size"].value, conv.params["groups"].value
+    window, groups = conv.params["kernel_size"].value, conv.value("groups", 1)
     return window == [1, 1] and groups == 1 and "weight" in conv.attrs

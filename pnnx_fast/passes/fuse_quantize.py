@@ -42,5 +42,5 @@ def _reads_once(op: Operator) -> bool:
         return False
     if "kernel_size" not in op.params:
         return True
-    window, groups = op.params["kernel_size"].value, op.params["groups"].value
+    window, groups = op.params["kernel_size"].value, op.value("groups", 1)
     return bool(window == [1, 1] and groups == 1)

@@ -41,6 +41,8 @@ def _shrinks(pool: Operator) -> bool:
     window = numbers(pool, "kernel_size", 1)
     stride = numbers(pool, "stride", None)
     stride = window if stride == [None] else stride
+    if not all(isinstance(n, int) for n in (*window, *stride)):
+        return False  # an error of the pool's own
     plain = all(n == 0 for n in numbers(pool, "padding", 0)) and numbers(pool, "ceil_mode", False) == [False]
     return plain and numbers(pool, "divisor_override", None) == [None] and math.prod(stride) > 1
 

@@ -52,7 +52,7 @@ def _restore_double(op: Operator) -> bool:
     noted = op.outputs[0].dtype if len(op.outputs) == 1 else None
     if op.type != "pnnx.Expression" or noted != "f64" or not types or types & _FLOATING or not op.has_param("expr"):
         return False
-    if _type_of_expression(op) != np.float32:
+    if _made_by(op) != np.float32:
         return False
     op.params["expr"] = re.sub(r"@\d+", r"torch.double(\g<0>)", op.params["expr"].text)
     return True
@@ -68,7 +68,7 @@ def _written_type(op: Operator) -> str | None:
     if op.type in ARITHMETIC:
         made = _common_type([x for x in op.inputs if x.dtype is not None])
     elif op.type == "pnnx.Expression" and op.has_param("expr"):
-        made = _type_of_expression(op)
+        made = _made_by(op)
     else:
         return None
     return row.spelled if made is not None and made != np.dtype(row.computed) else None
@@ -82,19 +82,10 @@ def _common_type(operands: list[Operand]) -> np.dtype[np.generic] | None:
     return None if None in given else promote([element_type(x) for x in given if x], True)
 
 
-def _type_of_expression(op: Operator) -> np.dtype[np.generic] | None:
-    from pnnx_fast.errors import ExpressionError
-    from pnnx_fast.expression import TensorType, evaluate
-    from pnnx_fast.ir.literals import tensor_type
+def _made_by(expression: Operator) -> np.dtype[np.generic] | None:
+    from pnnx_fast.ir.literals import type_of_text  # few models need it
 
-    given = [tensor_type(x) for x in op.inputs]
-    if None in given:
-        return None
-    try:
-        made = evaluate(op.params["expr"].text, given)
-    except (ExpressionError, ArithmeticError, ValueError, TypeError):
-        return None
-    return made.dtype if isinstance(made, TensorType) else None
+    return type_of_text(expression, expression.params["expr"].text)
 
 
 def _cast_result(graph: Graph, op: Operator, name: str) -> None:

@@ -59,11 +59,8 @@ def rows_apart(ops: Sequence[Operator], rows: int) -> bool:
 def _keeps_rows(op: Operator, apart: set[Operand], constant: set[Operand], rows: int) -> bool:
     ranks = {len(x.shape) if x.shape is not None else 0 for x in op.inputs if x in apart}
     if op.type == "pnnx.Expression":
-        # Constants must not reach dimension 0, and tensors of another rank would meet it elsewhere.
-        for x in op.inputs:
-            if x in constant and not (x.shape and ranks and (len(x.shape) < min(ranks) or x.shape[0] == 1)):
-                return False
-        if not all(x in apart or x in constant for x in op.inputs) or len(ranks) != 1:
+        # Tensors of another rank would meet the rows elsewhere.
+        if len(ranks) != 1 or not all(x in apart or (x in constant and _has_no_rows(x, *ranks)) for x in op.inputs):
             return False
     elif not op.inputs or not apart.issuperset(op.inputs):
         return False
@@ -72,6 +69,11 @@ def _keeps_rows(op: Operator, apart: set[Operand], constant: set[Operand], rows:
     if rule is None or isinstance(rule, int):
         return rule is not None and min(ranks) >= rule
     return rule(op, rows)
+
+
+def _has_no_rows(x: Operand, rank: int) -> bool:
+    """Whether a constant beside tensors of that rank does not reach the dimension of rows."""
+    return bool(x.shape) and (len(x.shape) < rank or (len(x.shape) == rank and x.shape[0] == 1))
 
 
 def for_rows(ops: Sequence[Operator], rows: int) -> list[Operator]:

@@ -111,8 +111,9 @@ FAR = 2**56
         {"weight": (8, 1, 3, 1), "padding": (FAR, 0), "dilation": (FAR, 1)},
         {"weight": (8, 1, 3, 1), "padding": (FAR, 0), "stride": (FAR, 1)},
         {"weight": (8, 1, 3, 22), "groups": 8, "padding": (FAR, 11), "dilation": (FAR, 1)},
+        {"weight": (8, 1, 1, 1), "groups": 8, "dilation": (1 << 62, 1)},
     ],
-    ids=["dilation", "stride", "depthwise"],
+    ids=["dilation", "stride", "depthwise", "dilation of one pixel"],
 )
 def test_windows_beyond_reckoning(layer: dict[str, Any]) -> None:
     shape, groups = layer.pop("weight"), layer.pop("groups", 1)
@@ -121,6 +122,8 @@ def test_windows_beyond_reckoning(layer: dict[str, Any]) -> None:
         run("nn.Conv2d", np.ones((1, groups, 8, 16), np.float32), weights=weights, groups=groups, **layer)
     with pytest.raises(ParameterError, match="reaches beyond"):
         run("F.max_pool2d", np.ones((1, 1, 8, 16), np.float32), kernel_size=(2, 2), stride=(FAR, 1))
+    with pytest.raises(ParameterError, match="reaches beyond"):
+        run("F.max_pool2d", np.ones((1, 1, 8, 16), np.float32), kernel_size=(1, 1), stride=(1, 1), dilation=(FAR, 1))
     with pytest.raises(ParameterError, match="reaches beyond"):
         run("F.unfold", np.ones((1, 1, 8, 16), np.float32), kernel_size=(2, 2), padding=FAR, dilation=FAR)
 

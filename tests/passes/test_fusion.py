@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pnnx_fast
+from pnnx_fast.errors import PnnxFastError
 from pnnx_fast.ir import Attribute, Parameter
 from pnnx_fast.passes import optimize
 
@@ -238,6 +239,53 @@ def test_batch_norms_fold_where_their_channels_are_those_of_the_layer(
     np.testing.assert_allclose(pnnx_fast.Model(graph)(x), want, rtol=0, atol=3e-6 * np.abs(want).max())
     optimize(graph)
     assert [op.type for op in graph.ops[1:-1]] == ([conv] if folds else [conv, norm])
+
+
+@pytest.mark.parametrize("noted", ["f32", "f16", None])
+@pytest.mark.filterwarnings("error")
+def test_weights_of_half_precision_are_rounded_once(noted: str | None) -> None:
+    """Where activations are float32 the folded weights are, too; extreme statistics overflow without a word."""
+    graph = lines("nn.Conv2d", "nn.BatchNorm2d", (2, 3, 8, 5)).to("fp16")
+    for name in "xa":
+        graph.get_operand(name).dtype = noted  # type: ignore[union-attr]
+    statistics = graph.operator("norm").attrs["running_var"].numpy().copy()
+    statistics[0] = 0
+    graph.operator("norm").attrs["running_var"] = Attribute(statistics)
+    x = np.random.default_rng(5).standard_normal((2, 3, 8, 5)).astype(np.float16 if noted == "f16" else np.float32)
+    want = pnnx_fast.Model(graph, optimize=False)(x).astype(np.float64)
+    got = pnnx_fast.Model(graph)(x)
+    np.testing.assert_allclose(got, want, rtol=0, atol=(3e-6 if noted == "f32" else 2e-3) * np.abs(want).max())
+
+
+def test_a_convolution_without_groups_behind_a_gate() -> None:
+    text = """7767517
+5 5
+pnnx.Input a 0 1 x #x=(1,4,5,5)f32
+pnnx.Input b 0 1 g #g=(1,4,1,1)f32
+pnnx.Expression e 2 1 g x y expr=mul(sigmoid(@0),@1) #g=(1,4,1,1)f32 #x=(1,4,5,5)f32 #y=(1,4,5,5)f32
+nn.Conv2d c 1 1 y z bias=False in_channels=4 out_channels=4 kernel_size=(1,1) @weight=(4,4,1,1)f32 #y=(1,4,5,5)f32
+pnnx.Output o 1 0 z
+"""
+    graph = pnnx_fast.Graph.parse(text)
+    graph.operator("c").attrs["weight"] = Attribute(np.eye(4, dtype=np.float32).reshape(4, 4, 1, 1))
+    x, gate = np.ones((1, 4, 5, 5), np.float32), np.zeros((1, 4, 1, 1), np.float32)
+    np.testing.assert_allclose(pnnx_fast.Model(graph)(x, gate), 0.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "behind", ["nn.GELU g 1 1 y z approximate=(1,2)", "nn.AvgPool2d g 1 1 y z kernel_size=(2,2) stride=inf"]
+)
+def test_options_of_other_kinds_are_errors_of_their_operator(behind: str) -> None:
+    graph = pnnx_fast.Graph.parse(f"""7767517
+4 3
+pnnx.Input a 0 1 x #x=(1,4,5,5)f32
+nn.Conv2d c 1 1 x y bias=False in_channels=4 out_channels=4 kernel_size=(1,1) @weight=(4,4,1,1)f32 #y=(1,4,5,5)f32
+{behind}
+pnnx.Output o 1 0 z
+""")
+    graph.operator("c").attrs["weight"] = Attribute(np.ones((4, 4, 1, 1), np.float32))
+    with pytest.raises(PnnxFastError, match="nn.*Pool2d g|nn.GELU g"):
+        pnnx_fast.Model(graph)(np.ones((1, 4, 5, 5), np.float32))
 
 
 def test_graphs_after_passes_can_be_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -288,6 +288,26 @@ def test_quotients_noted_as_integers_are_rounded_down() -> None:
     np.testing.assert_allclose(z, x.astype(np.float32) / 3, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("expression", "want"),
+    [
+        ("torch.long(mul(div(@0,4),2))", [1, -1, 2, 3, 0]),
+        ("mul(gt(div(@0,2),1),@0)", [3, 0, 5, 7, 0]),
+        ("where(gt(div(@0,2),1),@0,@1)", [3, 2, 5, 7, 2]),
+    ],
+)
+def test_quotients_on_the_way_to_integers_are_not_rounded(expression: str, want: list[int]) -> None:
+    """What fusing joins, when the graph of a model is loaded again, and what people write."""
+    text = f"""
+    pnnx.Input x 0 1 x #x=(5)i64
+    pnnx.Input y 0 1 y #y=(5)i64
+    pnnx.Expression e 2 1 x y z expr={expression} #x=(5)i64 #y=(5)i64 #z=(5)i64
+    pnnx.Output p 1 0 z
+    """
+    arrays = np.array([3, -3, 5, 7, 1]), np.full(5, 2)
+    assert pnnx_fast.Model(graph_of(text))(*arrays).tolist() == want
+
+
 @pytest.mark.parametrize(("noted", "dtype"), [("f32", np.float32), ("i64", np.int64), ("bool", np.bool_)])
 def test_comparisons_in_place_keep_the_type_of_their_tensor(tmp_path: Path, noted: str, dtype: Any) -> None:
     text = f"""

@@ -73,6 +73,40 @@ def test_rows_apart(step: tuple[str, dict[str, Any]], apart: bool) -> None:
     assert rows_apart(list(graph_of(step).topological()), 1) is apart
 
 
+def _joined(
+    kind: str, shapes: dict[str, tuple[int, ...]], constants: str = "", **params: Any
+) -> list[pnnx_fast.Operator]:
+    """An operator whose operands, named by a letter each, are inputs or constants."""
+    graph = pnnx_fast.Graph()
+    operands = {name: graph.new_operand(name) for name in (*shapes, "out")}
+    for name, shape in shapes.items():
+        operands[name].shape, operands[name].dtype = shape, "f32"
+        attrs = {"data": Attribute(np.ones(shape, np.float32))} if name in constants else {}
+        graph.new_operator("pnnx.Attribute" if attrs else "pnnx.Input", name, outputs=[operands[name]], attrs=attrs)
+    out = operands.pop("out")
+    op = graph.new_operator(kind, "op", inputs=list(operands.values()), outputs=[out], params=params)
+    op.inputnames = ["query", "key", "value", "mask"][: len(shapes)] if kind == "fused.Attention" else []
+    graph.new_operator("pnnx.Output", "end", inputs=[out])
+    return list(graph.topological())
+
+
+@pytest.mark.parametrize(
+    "mask, apart", [(None, True), ((4, 4, 4), True), ((1, 4, 4), True), ((4, 4), False), ((4,), False)]
+)
+def test_masks_have_rows_where_they_have_all_dimensions(mask: tuple[int, ...] | None, apart: bool) -> None:
+    shapes = dict.fromkeys("qkv", (4, 4, 4)) | ({} if mask is None else {"m": mask})
+    assert rows_apart(_joined("fused.Attention", shapes), 4) is apart
+
+
+@pytest.mark.parametrize(
+    "rows, constant, apart",
+    [((4, 8), (8,), True), ((4, 8), (1, 8), True), ((4, 8), (4, 8), False), ((4, 8), (1, 4, 8), False)],
+)
+def test_constants_do_not_reach_the_rows(rows: tuple[int, ...], constant: tuple[int, ...], apart: bool) -> None:
+    ops = _joined("pnnx.Expression", {"x": rows, "c": constant}, "c", expr="add(@0,@1)")
+    assert rows_apart(ops, 4) is apart
+
+
 def test_statistics_of_the_batch_mix_its_rows() -> None:
     ops = list(graph_of(("nn.BatchNorm2d", {"num_features": 4})).topological())
     assert not rows_apart(ops, 1)
