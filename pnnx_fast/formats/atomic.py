@@ -55,16 +55,16 @@ class AtomicFiles:
         """
         if not isinstance(target, str | os.PathLike):
             return target
-        path = os.path.realpath(os.fspath(target))
         try:
-            mode = os.stat(path).st_mode
+            mode = os.stat(target).st_mode
         except FileNotFoundError:
             mode = None
         if mode is not None and stat.S_ISDIR(mode):
             raise IsADirectoryError(f"{os.fspath(target)} is a directory")
-        if mode is not None and not stat.S_ISREG(mode):
-            self._files.append(_Unfinished(path, None))
+        if mode is not None and not stat.S_ISREG(mode):  # what names a pipe points to may be no path
+            self._files.append(_Unfinished(os.fspath(target), None))
             return self._files[-1].file
+        path = os.path.realpath(os.fspath(target))
         if any(path == file.path for file in self._files):
             raise ParameterError(f"two files cannot both be {os.fspath(target)}")
         temporary = os.path.join(os.path.dirname(path), f".{os.urandom(8).hex()}.tmp")

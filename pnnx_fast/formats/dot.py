@@ -5,6 +5,8 @@ Only draws; `cli.show` asks for it.
 
 from __future__ import annotations
 
+import heapq
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from html import escape
@@ -20,6 +22,15 @@ _COLOURS = {
     "torchvision": "#f3dff0",
 }  # fmt: skip
 _OTHER = "#f7dede"
+
+
+_NO_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""What XML has not, and terminals take for commands."""
+
+
+def _escape(text: str) -> str:
+    """Text as part of a picture or page, whatever a file has for names."""
+    return escape(_NO_CHARACTERS.sub("\ufffd", text))
 
 
 def _colour(op: Operator) -> str:
@@ -89,7 +100,7 @@ def dot(graph: Graph) -> str:
 
 
 def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    return _NO_CHARACTERS.sub("\ufffd", text).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def svg(graph: Graph) -> str:
@@ -111,31 +122,55 @@ def svg(graph: Graph) -> str:
     ]
     for a, b, x in _edges(graph):
         if rows[b] > rows[a] + 1:
-            parts.append(_detour(place[a], place[b], edge + _LANE * (lanes[x] + 1), escape(_label(x)), lanes[x]))
+            parts.append(_detour(place[a], place[b], edge + _LANE * (lanes[x] + 1), _escape(_label(x)), lanes[x]))
         else:
-            parts.append(_arrow(place[a], place[b], escape(_label(x))))
+            parts.append(_arrow(place[a], place[b], _escape(_label(x))))
     parts += [_box(op, left, top) for op, (left, top) in place.items()]
     return "\n".join([*parts, "</svg>"])
 
 
 def _box(op: Operator, left: int, top: int) -> str:
     return (
-        f'<g><title>{escape(_detail(op))}</title><rect x="{left}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}" '
+        f'<g><title>{_escape(_detail(op))}</title><rect x="{left}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}" '
         f'rx="6" fill="{_colour(op)}" stroke="#999"/>'
-        f'<text x="{left + 8}" y="{top + 17}" font-weight="bold">{escape(_cut(op.type))}</text>'
-        f'<text x="{left + 8}" y="{top + 33}" fill="#555">{escape(_cut(op.name))}</text>'
-        f'<text x="{left + 8}" y="{top + 49}" fill="#555" font-size="10">{escape(_cut(_facts(op), 38))}</text></g>'
+        f'<text x="{left + 8}" y="{top + 17}" font-weight="bold">{_escape(_cut(op.type))}</text>'
+        f'<text x="{left + 8}" y="{top + 33}" fill="#555">{_escape(_cut(op.name))}</text>'
+        f'<text x="{left + 8}" y="{top + 49}" fill="#555" font-size="10">{_escape(_cut(_facts(op), 38))}</text></g>'
     )
 
 
 def html(graph: Graph, title: str = "model") -> str:
     """Return a page with the picture of a graph and its facts."""
-    facts = escape(f"{graph!r}"[1:-1] + "\n" + str(graph.statistics()))
+    facts = _escape(f"{graph!r}"[1:-1] + "\n" + str(graph.statistics()))
     return (
-        f'<!doctype html><html><head><meta charset="utf-8"><title>{escape(title)}</title></head>'
-        f'<body style="font-family:sans-serif"><h1>{escape(title)}</h1><pre>{facts}</pre>\n'
+        f'<!doctype html><html><head><meta charset="utf-8"><title>{_escape(title)}</title></head>'
+        f'<body style="font-family:sans-serif"><h1>{_escape(title)}</h1><pre>{facts}</pre>\n'
         f"{svg(graph)}\n</body></html>\n"
     )
+
+
+class _Row:
+    """Columns of a row, which are taken one by one."""
+
+    def __init__(self) -> None:
+        self._next: dict[int, dict[int, int]] = {1: {}, -1: {}}
+        """For each direction, of columns that are taken the place to look on from."""
+
+    def take(self, wanted: int) -> int:
+        """Take the free column that is nearest to one that is wanted."""
+        right, left = self._free(wanted, 1), self._free(wanted, -1)
+        column = right if left < 0 or right - wanted <= wanted - left else left
+        for step, links in self._next.items():
+            links[column] = column + step
+        return column
+
+    def _free(self, column: int, step: int) -> int:
+        links, passed = self._next[step], []
+        while column in links:
+            passed.append(column)
+            column = links[column]
+        links.update(dict.fromkeys(passed, column))  # the next search jumps
+        return column
 
 
 def _layout(graph: Graph) -> tuple[dict[Operator, int], dict[Operator, tuple[int, int]]]:
@@ -148,16 +183,13 @@ def _layout(graph: Graph) -> tuple[dict[Operator, int], dict[Operator, tuple[int
         users = [c for x in op.outputs for c in x.consumers]
         if not op.inputs and op.type != "pnnx.Input" and users:
             depth[op] = max(0, min(depth[c] for c in users) - 1)
-    taken: dict[int, set[int]] = defaultdict(set)
+    taken: dict[int, _Row] = defaultdict(_Row)
     column: dict[Operator, int] = {}
     for op in sorted(graph.ops, key=lambda op: (depth[op], not op.inputs and op.type != "pnnx.Input")):
         # Below the nearest producer, so that branches run straight down.
         above = [x.producer for x in op.inputs if x.producer in column]
         near = max(above, key=lambda p: depth[p], default=None)
-        wanted = column[near] if near is not None else 0
-        free = (wanted + step for step in (s * sign for s in range(len(graph.ops) + 1) for sign in (1, -1)))
-        column[op] = next(c for c in free if c >= 0 and c not in taken[depth[op]])
-        taken[depth[op]].add(column[op])
+        column[op] = taken[depth[op]].take(column[near] if near is not None else 0)
     place = {
         op: (_MARGIN + column[op] * (_WIDTH + _GAP_X), _MARGIN + depth[op] * (_HEIGHT + _GAP_Y)) for op in graph.ops
     }
@@ -170,14 +202,15 @@ def _lanes(graph: Graph, rows: Mapping[Operator, int]) -> dict[Operand, int]:
     for a, b, x in _edges(graph):
         if rows[b] > rows[a] + 1:
             spans[x] = rows[a], max(rows[b], spans.get(x, (0, 0))[1])
-    ends: list[int] = []
+    ends: list[tuple[int, int]] = []  # a heap of the rows where lanes end, and their numbers
     lanes: dict[Operand, int] = {}
     for x, (first, last) in sorted(spans.items(), key=lambda item: item[1]):
-        lane = next((i for i, end in enumerate(ends) if end < first), len(ends))
-        if lane == len(ends):
-            ends.append(last)
-        ends[lane] = last
-        lanes[x] = lane
+        if ends and ends[0][0] < first:
+            lanes[x] = ends[0][1]
+            heapq.heapreplace(ends, (last, lanes[x]))
+        else:
+            lanes[x] = len(ends)
+            heapq.heappush(ends, (last, lanes[x]))
     return lanes
 
 

@@ -16,14 +16,14 @@ from pnnx_fast._types import PathLike, Source, Target
 from pnnx_fast.errors import FormatError, GraphError, ParameterError
 from pnnx_fast.formats import pnnx_param
 from pnnx_fast.formats.pnnx_param import DEFAULT_LIMITS, Limits, WeightPlace
-from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
+from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter, write_all
 from pnnx_fast.ir import Attribute, Graph, Operator
 from pnnx_fast.ir.mapped import files_of, require_unchanged
 
 __all__ = ["load", "parse", "problems", "python", "save", "write_weights"]
 
 # Old archives count offsets in 32 bits; names and headers need some of them.
-_ZIP32_BYTES = 1 << 31
+_ZIP32_BYTES, _ZIP32_ENTRIES = 1 << 31, 65534
 
 _TO_CONVERT = (".pt", ".pth", ".onnx")
 """Names of files that pnnx reads, so that people may take them for what it writes."""
@@ -162,7 +162,7 @@ def save(graph: Graph, param: Target, bin: Target | None = None) -> None:
     # text finds no weight that the new graph has folded away, where a new text may take old weights for its own.
     with AtomicFiles() as files:
         _write_weights(graph, weights, files.open(bin))
-        files.open(param).write(content)
+        write_all(files.open(param), content)
 
 
 def _in_order(graph: Graph) -> list[Operator]:
@@ -217,4 +217,4 @@ def _weights(ops: list[Operator]) -> list[tuple[str, Attribute]]:
 
 def _layout(graph: Graph, weights: list[tuple[str, Attribute]]) -> Literal["zip64", "zip32"]:
     total = sum(attr.nbytes for _, attr in weights)
-    return graph.store_layout if total < _ZIP32_BYTES else "zip64"
+    return graph.store_layout if total < _ZIP32_BYTES and len(weights) <= _ZIP32_ENTRIES else "zip64"

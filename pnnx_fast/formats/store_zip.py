@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Buffer
 
-__all__ = ["Layout", "StoreZipReader", "StoreZipWriter"]
+__all__ = ["Layout", "StoreZipReader", "StoreZipWriter", "write_all"]
 
 Layout = Literal["zip64", "zip32"]
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
@@ -413,8 +413,8 @@ class StoreZipWriter:
         header = store.zip_local_header(raw_name, content.nbytes, crc, zip64)
         record = store.zip_central_record(raw_name, content.nbytes, crc, self._position, zip64)
         try:
-            _write_all(file, header)
-            _write_all(file, content)
+            write_all(file, header)
+            write_all(file, content)
         except BaseException:
             self.discard()
             raise
@@ -429,7 +429,7 @@ class StoreZipWriter:
         file, self._file = self._file, None
         directory = b"".join(self._directory)
         end = store.zip_end(len(self._directory), self._position, len(directory), self.layout == "zip64")
-        _write_all(file, directory + end)
+        write_all(file, directory + end)
 
     def discard(self) -> None:
         """Close without the directory: what was written is no archive."""
@@ -459,8 +459,8 @@ def _bytes_of(data: npt.NDArray[Any] | Buffer) -> memoryview:
     return np.frombuffer(view, np.uint8).data if view.nbytes else memoryview(b"")
 
 
-def _write_all(file: IO[bytes], data: Buffer) -> None:
-    """Raw files may take less than they are given."""
+def write_all(file: IO[bytes], data: Buffer) -> None:
+    """Write to a file that may take less than it is given, as raw files do."""
     view = memoryview(data)
     while view.nbytes:
         written = file.write(view)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.moves import as_tree, become_expression
+from pnnx_fast.passes.moves import as_tree, become
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node
@@ -31,8 +31,8 @@ OTHERS = frozenset(
 
 def fuse_expression(graph: Graph) -> bool:
     """Merge every element-wise operator into the element-wise operator that alone reads its result."""
-    changed = False
     nodes: dict[Operator, Node | None] = {}
+    grown: dict[Operator, Node] = {}
     for op in list(graph.ops):
         node = _known(op, nodes) if _may_be(op) and any(map(_may_be, (x.producer for x in op.inputs))) else None
         if node is None:
@@ -45,10 +45,12 @@ def fuse_expression(graph: Graph) -> bool:
             merged = None if inner is None else _merged(op, node, operand, producer, inner)
             if merged is None:
                 continue
-            nodes[op] = node = merged
+            nodes[op] = grown[op] = node = merged
+            grown.pop(producer, None)
             graph.remove_operator(producer)
-            changed = True
-    return changed
+    for op, node in grown.items():
+        become(op, "pnnx.Expression", expr=str(node))
+    return bool(grown)
 
 
 def _may_be(op: Operator | None) -> bool:
@@ -77,9 +79,11 @@ def _feeds_only(operand: Operand, op: Operator) -> bool:
 
 
 def _merged(op: Operator, node: Node, operand: Operand, producer: Operator, inner: Node) -> Node | None:
-    """Rewrite `op` to read the producer's inputs; returns its new expression, None if that were too large."""
+    """Let `op` read the producer's inputs; returns its new expression, None if that were too large."""
     from pnnx_fast.expression import Input, substitute
 
+    if node.size + inner.size > MAX_SIZE:
+        return None
     inputs = [x for x in op.inputs if x is not operand]
     inputs += [x for x in producer.inputs if x not in inputs]
     place = {x: Input(inputs.index(x)) for x in inputs}
@@ -87,5 +91,5 @@ def _merged(op: Operator, node: Node, operand: Operand, producer: Operator, inne
     node = substitute(node, {i: moved if x is operand else place[x] for i, x in enumerate(op.inputs)})
     if node.size > MAX_SIZE:
         return None
-    become_expression(op, str(node), inputs)
+    op.set_inputs(inputs)
     return node

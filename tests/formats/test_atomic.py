@@ -101,3 +101,13 @@ def test_two_files_cannot_be_one(tmp_path: Path) -> None:
 def test_devices_are_written_not_replaced() -> None:
     write(Path("/dev/null"), Path("/dev/null"))
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="no names for open files here")
+def test_a_pipe_under_the_name_of_its_descriptor_is_written_directly() -> None:
+    reader, writer = os.pipe()
+    with AtomicFiles() as files:
+        files.open(f"/dev/fd/{writer}").write(b"new")
+    os.close(writer)
+    with open(reader, "rb") as file:
+        assert file.read() == b"new"

@@ -267,6 +267,27 @@ def test_saving_gives_the_same_bytes(tmp_path: Path, layout: str) -> None:
     assert (param.getvalue(), bin.getvalue()) == (TEXT, data)
 
 
+def test_more_weights_than_the_narrow_layout_has_numbers_for() -> None:
+    graph = Graph()
+    graph.store_layout = "zip32"
+    bias = Attribute(BIAS)
+    graph.new_operator("mine.Many", "op", attrs={f"w{i}": bias for i in range(65535)})
+    out = io.BytesIO()
+    graph.save(io.BytesIO(), out)
+    reader = StoreZipReader(out.getvalue())
+    assert (len(reader), reader.layout) == (65535, "zip64")
+
+
+def test_files_that_take_less_than_they_are_given(model: Path) -> None:
+    class Slow(io.BytesIO):
+        def write(self, data: object) -> int:
+            return super().write(memoryview(data)[:100])  # type: ignore[call-overload,no-any-return]
+
+    param, bin = Slow(), Slow()
+    Graph.load(model).save(param, bin)
+    assert (param.getvalue(), bin.getvalue()) == (TEXT, weights())
+
+
 def test_names_of_saved_files(model: Path, tmp_path: Path) -> None:
     graph = Graph.load(model)
     graph.save(str(tmp_path / "x"))
