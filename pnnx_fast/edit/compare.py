@@ -12,6 +12,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.mapped import files_of, require_unchanged
 from pnnx_fast.ir.notes import RECURRENT, attention_roles, recurrent_roles
 from pnnx_fast.ir.outputs import flat, leaves, named, names, returned
 from pnnx_fast.runtime.inputs import array_of
@@ -210,6 +211,8 @@ def diff(a: Graph, b: Graph) -> list[str]:
     ------
     TypeError
         When ``b`` is not a Graph.
+    FormatError
+        When a file that holds weights was written to meanwhile.
 
     Examples
     --------
@@ -221,6 +224,7 @@ def diff(a: Graph, b: Graph) -> list[str]:
     """
     if not isinstance(b, Graph):
         raise TypeError(f"a graph is compared with a Graph, not with {type(b).__name__}")
+    require_unchanged(files_of([*a.ops, *b.ops]))
     one, two = _by_name(a), _by_name(b)
     lines = [f"- {one[k].type} {k[0]}" for k in one if k not in two]
     lines += [f"+ {two[k].type} {k[0]}" for k in two if k not in one]

@@ -69,7 +69,13 @@ def _save(graph: Graph, param: Path) -> None:
     graph.save(param.with_name("other.pnnx.param"))
 
 
-USES = (_compile, _save, lambda graph, _: graph.to("fp16"), lambda graph, _: pickle.dumps(graph))
+USES = (
+    _compile,
+    _save,
+    lambda graph, _: graph.to("fp16"),
+    lambda graph, _: pickle.dumps(graph),
+    lambda graph, _: graph.diff(graph.copy()),
+)
 
 
 @pytest.mark.parametrize("change", [_cut, _overwrite])
