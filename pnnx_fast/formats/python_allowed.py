@@ -1,8 +1,8 @@
 """Which names of PyTorch generated source may hold.
 
-Types of operators come from files that nobody vouches for, and PyTorch's modules hold more than operators: what they import
-themselves, readers and writers of files, compilers. So a type is one name behind a module of operators, and not one of
-those.
+Types of operators come from files that nobody vouches for, and PyTorch's modules hold more than operators: what they
+import themselves, readers and writers of files, compilers. So a type is one name behind a module of operators, and not
+one of those.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def tensor_type(x: Operand) -> TensorType | None:
 
 
 def type_of_text(op: Operator, text: str) -> np.dtype[np.generic] | None:
-    """Type in which the text of an expression over the inputs of an operator gives a tensor; None where it is not known."""
+    """Type of the tensor that a text gives as an expression of an operator's inputs; None where it is not known."""
     given = [tensor_type(x) for x in op.inputs]
     if None in given:
         return None

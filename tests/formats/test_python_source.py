@@ -85,8 +85,9 @@ def test_names_stay_valid_and_distinct() -> None:
         "torch.jit.load a 1 1 x y f=x", "torch._dynamo a 1 1 x y", "torchvision.os.system a 1 1 x y",
         "torch.ops.load_library a 1 1 x y path=x.so", "nn.modules.module.torch.hub.load a 1 1 x y repo_or_dir=x",
         "nn.init.normal_ a 1 1 x y", "nn.parallel.os.System a 1 1 x y", "aten::__class__ a 1 1 x y",
-        "aten::from_file a 1 1 x y", "__class__::mro a 1 1 x y", "Tensor.__reduce__ a 1 1 x y", "Tensor.numpy a 1 1 x y",
-        "Tensor.tofile a 1 1 x y file=x", "torch.vmap a 1 1 x y func=x", "F.torch.load a 1 1 x y f=x",
+        "aten::from_file a 1 1 x y", "__class__::mro a 1 1 x y", "Tensor.__reduce__ a 1 1 x y",
+        "Tensor.numpy a 1 1 x y", "Tensor.tofile a 1 1 x y file=x", "torch.vmap a 1 1 x y func=x",
+        "F.torch.load a 1 1 x y f=x",
     ],
 )  # fmt: skip
 def test_what_is_no_name_of_pytorch_is_refused(line: str) -> None:
