@@ -73,7 +73,9 @@ def _keeps_rows(op: Operator, apart: set[Operand], constant: set[Operand], rows:
 
 def _has_no_rows(x: Operand, rank: int) -> bool:
     """Whether a constant beside tensors of that rank does not reach the dimension of rows."""
-    return bool(x.shape) and (len(x.shape) < rank or (len(x.shape) == rank and x.shape[0] == 1))
+    if not x.shape:
+        return False
+    return len(x.shape) < rank or (len(x.shape) == rank and x.shape[0] == 1)
 
 
 def for_rows(ops: Sequence[Operator], rows: int) -> list[Operator]:
