@@ -52,7 +52,8 @@ _WITHOUT_END = 1 << 62
 
 
 def memory_limit() -> int:
-    """Bytes that a tensor, or activations and results of a run together, may take.
+    """Bytes that a tensor may take, or together: activations and results of a run, constants that a model computes,
+    weights of a file that were deflated.
 
     Three quarters of the machine's memory, or of what its control group grants, unless the environment variable
     ``PNNX_FAST_MEMORY_LIMIT`` names another size (``500M``, ``8G``; 0 means no limit).
