@@ -228,7 +228,8 @@ def _add(base: Branch, added: Mapping[Branch, list[list[int]]]) -> None:
         if maker is not None and maker.type in CONVOLUTIONS:
             within = np.arange(kernel.shape[1])
             kernel[np.ix_(channels, within, *map(np.array, places))] += sign * _read(maker)
-            bias += sign * maker.attrs["bias"].numpy() if "bias" in maker.attrs else 0.0
+            if "bias" in maker.attrs:
+                bias += sign * maker.attrs["bias"].numpy()
         else:
             scale, shift = (np.ones(len(kernel)), 0.0) if maker is None else affine_of(maker)
             kernel[(channels, channels % kernel.shape[1], *(at[0] for at in places))] += sign * scale

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pnnx_fast.expression.activations import recognize
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.moves import expressions_of_two, only_consumer, other_input
+from pnnx_fast.passes.moves import expressions_of_two, is_pointwise, only_consumer, other_input
 
 __all__ = ["fuse_gate"]
 
@@ -25,7 +25,7 @@ def fuse_gate(graph: Graph) -> bool:
     for product in expressions_of_two(graph, PRODUCTS):
         conv = only_consumer(product.outputs[0])
         gates = [x for x in product.inputs if _is_gate(x)]
-        if conv is None or len(gates) != 1 or not _is_pointwise(conv, product.outputs[0]):
+        if conv is None or len(gates) != 1 or not _scales_weights_of(conv, product.outputs[0]):
             continue
         x = other_input(product, gates[0])
         if not _has_channels_of(x, gates[0]):
@@ -56,9 +56,8 @@ def _has_channels_of(x: Operand, gate: Operand) -> bool:
     return len(x.shape) == 4 and x.shape[:2] == gate.shape[:2]
 
 
-def _is_pointwise(conv: Operator, x: Operand) -> bool:
+def _scales_weights_of(conv: Operator, x: Operand) -> bool:
     """Whether an operator is a 1x1 convolution of ``x`` with weights of its own."""
     if conv.type not in CONVOLUTIONS or conv.inputs[0] is not x or "gate" in conv.inputnames:
         return False
-    window, groups = conv.params["kernel_size"].value, conv.value("groups", 1)
-    return window == [1, 1] and groups == 1 and "weight" in conv.attrs
+    return "weight" in conv.attrs and is_pointwise(conv)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pnnx_fast.ir import Graph, Operator
-from pnnx_fast.passes.moves import absorb, bypass, only_consumer
+from pnnx_fast.passes.moves import absorb, bypass, is_pointwise, only_consumer
 
 __all__ = ["fuse_quantize"]
 
@@ -40,7 +40,4 @@ def _reads_once(op: Operator) -> bool:
     """Whether a layer reads each number of its input once, so that it may as well round it."""
     if op.type not in LAYERS or "input_scale" in op.params or op.inputs[0].dtype != "i8":
         return False
-    if "kernel_size" not in op.params:
-        return True
-    window, groups = op.params["kernel_size"].value, op.value("groups", 1)
-    return bool(window == [1, 1] and groups == 1)
+    return "kernel_size" not in op.params or is_pointwise(op)

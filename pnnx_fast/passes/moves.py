@@ -114,6 +114,11 @@ def numbers(op: Operator, key: str, default: object) -> list[Any]:
     return per_axis(op.value(key, default))
 
 
+def is_pointwise(conv: Operator) -> bool:
+    """Whether a convolution of pictures has windows of one pixel, and all channels in one group."""
+    return conv.value("kernel_size") == [1, 1] and conv.value("groups", 1) == 1
+
+
 def arguments_of(node: Node, name: str, count: int) -> tuple[Node, ...]:
     """Arguments of a call of a function with so many of them, otherwise nothing."""
     from pnnx_fast.expression import Call
