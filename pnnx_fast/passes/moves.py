@@ -116,7 +116,7 @@ def numbers(op: Operator, key: str, default: object) -> list[Any]:
 
 def is_pointwise(conv: Operator) -> bool:
     """Whether a convolution of pictures has windows of one pixel, and all channels in one group."""
-    return conv.value("kernel_size") == [1, 1] and conv.value("groups", 1) == 1
+    return bool(conv.value("kernel_size") == [1, 1] and conv.value("groups", 1) == 1)
 
 
 def arguments_of(node: Node, name: str, count: int) -> tuple[Node, ...]:
