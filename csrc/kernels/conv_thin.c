@@ -15,6 +15,7 @@
 #include "kernels/epilogue.h"
 #include "kernels/pack_columns.h"
 #include "kernels/pack_sizes.h"
+#include "kernels/pack_turns.h"
 
 enum {
     ROWS = PF_THIN_PIXELS,

@@ -8,6 +8,7 @@
 #include "kernels/doubles.h"
 #include "kernels/pack_columns.h"
 #include "kernels/pack_sizes.h"
+#include "kernels/pack_turns.h"
 #include "kernels/pairs.h"
 #include "kernels/tile.h"
 

@@ -7,6 +7,7 @@
 #include "kernels/args.h"
 #include "kernels/pack_columns.h"
 #include "kernels/pack_sizes.h"
+#include "kernels/pack_turns.h"
 
 typedef struct pf_uneven pf_uneven;
 
