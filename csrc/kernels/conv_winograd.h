@@ -200,6 +200,10 @@ typedef struct pf_wino_direct {
     int pairs; /* the weights have the signs of inputs in pairs */
 } pf_wino_direct;
 
+/* The m outputs of a row by windows of r x r pixels, if each of these holds a NaN or nothing of the image:
+ * whole images may consist of NaN, and then nothing else matters. Returns whether it is so. */
+int PF_NAME(wino_nan_row)(const pf_wino_direct *t, int r, int m, int row, pf_vf *y);
+
 /* Output rows parity, parity + 2 as pf_wino_output_rows gives them, by the definition of the convolution. */
 void PF_NAME(wino_direct)(const pf_wino_direct *t, int m, int side, int parity, pf_vf (*y)[4]);
 

@@ -1,6 +1,8 @@
 /* What Winograd's method cannot do: its tiles mix inputs, so that an infinity or NaN would spread to outputs
  * whose windows do not hold it. Rows of a tile that are not finite are computed again here as direct sums,
  * with weights taken back from the transformed ones. Rare, therefore simple. Used by conv_winograd.c. */
+#include <math.h>
+
 #include "kernels/conv_winograd.h"
 #include "kernels/pairs.h"
 
@@ -37,9 +39,35 @@ static void weights(int side, int r, const float *u, int64_t step, pf_vf g[TAPS]
     }
 }
 
+static int has_nan(const float *x, int64_t n) {
+    for (int64_t c = 0; c < n; c += PF_VL) {
+        const pf_vf v = pf_load_upto(x + c, n - c);
+        if (pf_any((pf_vi)(v != v))) return 1;
+    }
+    return 0;
+}
+
+int PF_NAME(wino_nan_row)(const pf_wino_direct *t, int r, int m, int row, pf_vf *y) {
+    const pf_wino_part *p = &t->part;
+    const int64_t top = pf_max(row, p->i0), bottom = pf_min(row + r, p->i1);
+    for (int j = 0; j < m; j++) {
+        const int64_t left = pf_max(j, p->j0), right = pf_min(j + r, p->j1);
+        int found = 0;
+        for (int64_t i = top; i < bottom && !found; i++)
+            for (int64_t k = left; k < right && !found; k++)
+                found = has_nan(t->x + i * t->row + k * t->pixel, t->ic);
+        if (!found && top < bottom && left < right) return 0;
+        y[j] = pf_set(found ? NAN : 0.0f);
+    }
+    return 1;
+}
+
 void PF_NAME(wino_direct)(const pf_wino_direct *t, int m, int side, int parity, pf_vf (*y)[4]) {
     const pf_wino_part *p = &t->part;
     const int r = side - m + 1;
+    int known = 1;
+    for (int i = 0; i < m / 2; i++) known = known && PF_NAME(wino_nan_row)(t, r, m, parity + 2 * i, y[i]);
+    if (known) return;
     for (int i = 0; i < m / 2; i++)
         for (int j = 0; j < m; j++) y[i][j] = pf_zero();
     for (int64_t c = 0; c < t->ic; c++) {

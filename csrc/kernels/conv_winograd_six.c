@@ -62,9 +62,11 @@ static __attribute__((noinline)) void compute_directly(const pf_wino_plan *p, co
         int first, second;
         float factor;
     } TAPS[] = {{0, 0, 1.0f}, {2, 1, 2.25f}, {7, 7, 1.0f}};
-    pf_wino_part part;
-    const float *x = pf_wino_tile_inputs(p, t->tile, &part);
+    pf_wino_direct d = {.row = p->a->xsh, .pixel = p->a->xsw, .ic = p->ic};
+    const float *const x = d.x = pf_wino_tile_inputs(p, t->tile, &d.part);
+    const pf_wino_part part = d.part;
     const int64_t step = p->ic * t->width;
+    if (PF_NAME(wino_nan_row)(&d, 3, M, row, y)) return;
     for (int j = 0; j < M; j++) y[j] = pf_zero();
     for (int k = 0; k < 9; k++) {
         const int i = row + k / 3, a = k / 3, b = k % 3;
