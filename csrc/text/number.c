@@ -96,33 +96,33 @@ const char *pf_parse_decimal(pf_span text, pf_precision precision, double *value
     return p;
 }
 
-static bool is_word(const char *p, const char *end, const char *word) {
-    return (size_t)(end - p) == strlen(word) && memcmp(p, word, (size_t)(end - p)) == 0;
+/* A part of a complex number; returns what follows it. */
+static const char *read_part(const char *p, const char *end, double *value) {
+    const char *word = p + (p < end && *p == '-');
+    if (end - word < 3 || (memcmp(word, "inf", 3) != 0 && memcmp(word, "nan", 3) != 0))
+        return pf_parse_decimal((pf_span){p, end}, PF_FLOAT64, value);
+    *value = *word == 'i' ? INFINITY : NAN;
+    if (word > p) *value = -*value;
+    return word + 3;
 }
 
 /* Real and imaginary part like 1.0e+00-2.5e+00j, where also +- may join them. */
 static bool parse_complex(pf_span text, pf_scalar *scalar) {
     const char *last = text.end - 1;
-    if (*last != 'j') return false;
-    const char *p = pf_parse_decimal(text, PF_FLOAT64, &scalar->real);
-    if (p == last || (*p != '+' && *p != '-')) return false;
+    if (last < text.begin || *last != 'j') return false;
+    const char *p = read_part(text.begin, last, &scalar->real);
+    if (p == text.begin || p == last || (*p != '+' && *p != '-')) return false;
     p += *p == '+';
-    const char *unsigned_part = p + (p < last && *p == '-');
-    if (is_word(unsigned_part, last, "inf") || is_word(unsigned_part, last, "nan")) {
-        scalar->imaginary = *unsigned_part == 'i' ? INFINITY : NAN;
-        if (unsigned_part > p) scalar->imaginary = -scalar->imaginary;
-        return true;
-    }
-    return p < last && pf_parse_decimal((pf_span){p, last}, PF_FLOAT64, &scalar->imaginary) == last;
+    return p < last && read_part(p, last, &scalar->imaginary) == last;
 }
 
 pf_code pf_parse_scalar(pf_span text, pf_scalar *scalar) {
-    if (!starts_number(text.begin, text.end)) {
-        scalar->kind = PF_STRING;
-        return PF_OK;
-    }
     if (parse_complex(text, scalar)) {
         scalar->kind = PF_COMPLEX;
+        return PF_OK;
+    }
+    if (!starts_number(text.begin, text.end)) {
+        scalar->kind = PF_STRING;
         return PF_OK;
     }
     if (pf_span_find(text, '.') != text.end || pf_span_find(text, 'e') != text.end) {

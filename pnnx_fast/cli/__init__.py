@@ -6,7 +6,9 @@ answer (``diff``), 2 stands for all faults.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 __all__ = ["main"]
 
@@ -14,8 +16,18 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; faults and warnings are a line each on standard error."""
     try:
-        from pnnx_fast.cli.commands import run  # in here, since many an interruption falls into the imports
-
+        with _uninterrupted():
+            from pnnx_fast.cli.commands import run
         return run(argv)
     except KeyboardInterrupt:
         return 130
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait: in the middle of imports it would come out as another error, or crash extension modules."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -27,7 +27,7 @@ __all__ = ["given_sizes", "is_picture", "load_inputs", "random_inputs", "zero_in
 PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".webp"}
 
 _UNREADABLE = (
-    *(ValueError, TypeError, EOFError, OverflowError, RuntimeError, SyntaxError, tokenize.TokenError),
+    *(OSError, ValueError, TypeError, EOFError, OverflowError, RuntimeError, SyntaxError, tokenize.TokenError),
     *(BadZipFile, zlib.error, lzma.LZMAError),
 )
 """What numpy lets through of the readers of headers (its own, and Python's parser) and of archives."""
@@ -120,19 +120,19 @@ def load_inputs(model: Model, paths: list[str], sizes: Sizes, args: Any) -> list
 
 def _stored(path: str, names: list[str]) -> tuple[dict[str, Array], list[Array]]:
     """Arrays of a file of numpy: those of an archive by name, and those without the name of an input in order."""
-    try:
-        with open(path, "rb") as file:
+    with open(path, "rb") as file:
+        try:
             found = np.load(file)
-            if isinstance(found, np.ndarray):
-                return {}, [found]
-            unknown = [name for name in found.files if name not in names]
-            if unknown and len(unknown) < len(found.files):
-                raise ParameterError(f"{path}: {no_such('input', unknown[0], names)}")
-            return {name: found[name] for name in found.files if name in names}, [found[name] for name in unknown]
-    except ParameterError:
-        raise
-    except _UNREADABLE as error:
-        raise ParameterError(f"{path}: not a readable file of numpy ({error})") from None
+            arrays = {"": found} if isinstance(found, np.ndarray) else dict(found)
+        except _UNREADABLE as error:
+            raise ParameterError(f"{path}: not a readable file of numpy ({error})") from None
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise ParameterError(f"{path}: {name} is not an array of numpy")
+    unknown = [name for name in arrays if name not in names]
+    if unknown and len(unknown) < len(arrays):
+        raise ParameterError(f"{path}: {no_such('input', unknown[0], names)}")
+    return {name: arrays[name] for name in arrays if name in names}, [arrays[name] for name in unknown]
 
 
 def _picture(path: str, info: TensorInfo, args: Any) -> Array:

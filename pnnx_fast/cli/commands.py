@@ -1,4 +1,4 @@
-"""The subcommands, each a module with ``add_arguments(parser)`` and ``run(args) -> int``, and how their faults are shown."""
+"""The subcommands, modules with ``add_arguments(parser)`` and ``run(args) -> int``, and how their faults are shown."""
 
 from __future__ import annotations
 

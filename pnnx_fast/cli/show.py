@@ -34,8 +34,7 @@ def run(args: argparse.Namespace) -> int:
         graph.infer_shapes(sizes)
     with AtomicFiles() as files:
         for kind, path in targets.items():
-            # Names may hold bytes that are no UTF-8.
-            files.open(path).write((pictures[kind](graph) + "\n").encode("utf-8", "replace"))
+            files.open(path).write((pictures[kind](graph) + "\n").encode())
     if not targets:
         print(graph)
         statistics = graph.statistics()

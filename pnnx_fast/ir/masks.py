@@ -66,17 +66,20 @@ def attention_masks(op: Operator) -> tuple[dict[int, str], bool]:
     """Slots of the masks among the inputs of ``nn.MultiheadAttention``, by number, and whether they may be others.
 
     Masks that are truths have no name in a file, and of all else the last may be called ``attn_mask``. Sizes tell what
-    they are; where there are as many batches as queries, or both vary, only the sizes of a call may.
+    they are; where there are as many batches as queries, or both vary, only the sizes of a call may. A mask of one
+    dimension is one of keys, without batch.
     """
     names = list(op.inputnames) or [""] * len(op.inputs)
     flat = {i for i, x in enumerate(op.inputs) if x.shape is not None and len(x.shape) == 2}
-    told = {i for i, x in enumerate(op.inputs) if x.dtype == "bool" or _has_no_features(op, x.shape)}
+    lines = {i for i, x in enumerate(op.inputs) if x.shape is not None and len(x.shape) == 1}
+    told = {i for i, x in enumerate(op.inputs) if x.dtype == "bool" or _has_no_features(op, x.shape)} | lines
+    told |= {i for i, name in enumerate(names) if lines and name in MASKS}
     masks = sorted(told | flat if len(told | flat) < len(op.inputs) else told)
     masks = masks or [i for i, name in enumerate(names) if name in MASKS]
     values = [x.shape for i, x in enumerate(op.inputs) if i not in masks]
     query, key = (values[0], values[min(1, len(values) - 1)]) if values else (None, None)
     if query is None or key is None or len(query) != 3 or len(key) != 3:
-        return {i: names[i] or "attn_mask" for i in masks}, False
+        return {i: "key_padding_mask" if i in lines else names[i] or "attn_mask" for i in masks}, False
     rows, cells = mask_sizes(query, key, bool(op.value("batch_first")))
     slots, doubtful = dict.fromkeys(masks, "attn_mask"), []
     for i in masks:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from os.path import splitext
 from pathlib import Path
 from typing import Literal
 
-from pnnx_fast.errors import PnnxFastError
+from pnnx_fast.errors import ParameterError, PnnxFastError
+from pnnx_fast.formats.atomic import AtomicFiles
 from pnnx_fast.formats.ncnn_param import MAGIC, NcnnParam, read_text, write_text
 from pnnx_fast.formats.ncnn_param_bin import id_header, names_from_header, read_binary, write_binary
 from pnnx_fast.ncnn import layers
@@ -143,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit code: 0, 1 when a file cannot be read, converted or written, 2 when the arguments are wrong.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
-    if len(words) != 2 or words[0] == words[1]:
+    if len(words) != 2:
         asked = bool({"-h", "--help"} & set(words))
         print("usage: python -m pnnx_fast.ncnn.convert FROM TO", file=sys.stdout if asked else sys.stderr)
         return 0 if asked else 2
@@ -151,18 +153,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         data = source.read_bytes()
         if data.startswith(MAGIC.to_bytes(4, "little")):
-            header = source.with_suffix("").with_suffix(".id.h")
-            names = header.read_text(encoding="utf-8") if header.is_file() else ""
-            target.write_bytes(binary_to_text(data, names, path=str(source)))
+            header = _header(source)
+            names = header.read_text("utf-8", "replace") if header.is_file() else ""
+            made = [(target, binary_to_text(data, names, path=str(source)))]
         else:
             stem = target.name.split(".")[0]
             binary, names = text_to_binary(data, name=stem, path=str(source))
-            target.write_bytes(binary)
-            target.with_suffix("").with_suffix(".id.h").write_text(names, encoding="utf-8")
+            made = [(target, binary), (_header(target), names.encode())]
+        _write(made, source)
     except (OSError, PnnxFastError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _header(path: Path) -> Path:
+    """The ``.id.h`` that belongs to a binary file."""
+    return Path(splitext(splitext(path)[0])[0] + ".id.h")
+
+
+def _write(made: Sequence[tuple[Path, bytes]], source: Path) -> None:
+    """Write files, none of which may be the source, by whatever path."""
+    with AtomicFiles() as files:
+        for path, content in made:
+            if path.exists() and path.samefile(source):
+                raise ParameterError(f"{path} is the file to convert, which it would replace")
+            files.open(path).write(content)
 
 
 if __name__ == "__main__":

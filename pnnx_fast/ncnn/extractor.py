@@ -90,9 +90,9 @@ class Extractor:
         """Remembered only."""
         self._set("kvcache_allocator", allocator)
 
-    def set_kvcache_max_seqlen_hint(self, max_seqlen: int) -> None:
+    def set_kvcache_max_seqlen_hint(self, max_seqlen_hint: int) -> None:
         """Remembered only."""
-        self._set("kvcache_max_seqlen_hint", int(max_seqlen))
+        self._set("kvcache_max_seqlen_hint", int(max_seqlen_hint))
 
     def _set(self, name: str, value: Any) -> None:
         self._opt = self._opt.copy()
@@ -106,15 +106,15 @@ class Extractor:
 
     # -- inputs and outputs ------------------------------------------------------------------------------------
 
-    def input(self, blob: str | int, mat: Mat | None = None, **kwargs: Any) -> int:
+    def input(self, blob_name: str | int = "", mat: Mat | None = None, **others: Any) -> int:
         """Give a blob; what was computed before is forgotten.
 
         Parameters
         ----------
-        blob : str or int
-            Name or number, of any blob.
+        blob_name : str or int
+            Name or number, of any blob. ``blob_index`` is another name of this parameter.
         mat : Mat
-            Its memory is not copied. An empty Mat takes the blob back.
+            Its memory is not copied. An empty Mat takes the blob back. ``in`` is another name of this parameter.
 
         Returns
         -------
@@ -126,15 +126,16 @@ class Extractor:
         TypeError
             When it is no Mat.
         """
-        if kwargs:
-            mat = kwargs.get("in", mat)
-        if not isinstance(mat, Mat):
-            raise TypeError(f"input(): incompatible function arguments: a Mat is wanted, not {type(mat).__name__}")
-        number = self._net._numbers.get(blob, -1)  # type: ignore[arg-type]
-        if number < 0 and (number := self._find(blob, "input")) < 0:
+        if others:  # not by a decorator, which every call would pay for
+            blob_name, mat = others.pop("blob_index", blob_name), others.pop("in", mat)
+        if others or not isinstance(mat, Mat):
+            got = ", ".join([type(mat).__name__, *others])
+            raise TypeError(f"input(): incompatible function arguments: a Mat is wanted, not {got}")
+        number = self._net._numbers.get(blob_name, -1)  # type: ignore[arg-type]
+        if number < 0 and (number := self._find(blob_name, "input")) < 0:
             return -1
         if mat._pack != 1:
-            warn(f"input {blob} has elempack {mat._pack}, not 1")
+            warn(f"input {blob_name} has elempack {mat._pack}, not 1")
             return -1
         array, given = mat._a, self._given
         # What was computed from other inputs no longer holds. An empty Mat is like no input.
@@ -146,18 +147,18 @@ class Extractor:
         return 0
 
     @overload
-    def extract(self, blob: str | int, type: int = 0) -> tuple[int, Mat]: ...
+    def extract(self, blob_name: str | int, type: int = 0) -> tuple[int, Mat]: ...
 
     @overload
-    def extract(self, blob: str | int, feat: Mat, type: int = 0) -> int: ...
+    def extract(self, blob_name: str | int, feat: Mat, type: int = 0) -> int: ...
 
-    def extract(self, blob: str | int, *args: Any, **kwargs: Any) -> Any:
+    def extract(self, blob_name: str | int = "", *args: Any, **kwargs: Any) -> Any:
         """Compute a blob.
 
         Parameters
         ----------
-        blob : str or int
-            Name or number, of any blob.
+        blob_name : str or int
+            Name or number, of any blob. ``blob_index`` is another name of this parameter.
         feat : Mat, optional
             Receives the blob; then only the code is returned.
         type : int
@@ -175,13 +176,13 @@ class Extractor:
             When the arguments are others.
         """
         if not args and not kwargs:
-            return self._extract(blob, 0)
-        values = list(args)
+            return self._extract(blob_name, 0)
+        blob_name, values = kwargs.pop("blob_index", blob_name), list(args)
         feat = kwargs.get("feat", values.pop(0) if values and isinstance(values[0], Mat) else None)
         kind = int(kwargs.get("type", values.pop(0) if values else 0))
         if values or not kwargs.keys() <= {"feat", "type"}:
             raise TypeError(f"extract(): incompatible function arguments: {[*values, *kwargs]}")
-        code, mat = self._extract(blob, kind)
+        code, mat = self._extract(blob_name, kind)
         if feat is None:
             return code, mat
         feat._share(mat)

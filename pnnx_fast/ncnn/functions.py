@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from enum import IntEnum
-from typing import Any
+from enum import Enum
+from typing import Any, Concatenate, ParamSpec, Protocol, cast, overload
 
 import numpy as np
 
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-class BorderType(IntEnum):
+class BorderType(int, Enum):
     """How borders are filled: with a value, or with copies of the outermost values.
 
     Examples
@@ -55,7 +55,23 @@ class BorderType(IntEnum):
 _MODES: dict[int, Any] = {BorderType.BORDER_REPLICATE: "edge", 2: "reflect"}
 
 
-def _into_target(function: Callable[..., Mat]) -> Callable[..., Mat | None]:
+P = ParamSpec("P")
+
+
+class _EitherWay(Protocol[P]):
+    """A function that returns a Mat, or fills the one that is given."""
+
+    @overload
+    def __call__(self, src: Mat, *args: P.args, **kwargs: P.kwargs) -> Mat: ...
+
+    @overload
+    def __call__(self, src: Mat, dst: Mat, *args: P.args, **kwargs: P.kwargs) -> None: ...
+
+    @overload
+    def __call__(self, src: Mat, *args: Any, dst: Mat, **kwargs: Any) -> None: ...
+
+
+def _into_target(function: Callable[Concatenate[Mat, P], Mat]) -> _EitherWay[P]:
     """Accept a target Mat as the second argument."""
     # The scales of a quantisation are a Mat too, so a target is one Mat more than the function takes.
     others = [name for name, kind in function.__annotations__.items() if kind == "Mat"][1:-1]
@@ -72,7 +88,7 @@ def _into_target(function: Callable[..., Mat]) -> Callable[..., Mat | None]:
         target._share(result)
         return None
 
-    return either
+    return cast("_EitherWay[P]", either)
 
 
 def _array(mat: Mat) -> Array:

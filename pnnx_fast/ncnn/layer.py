@@ -13,6 +13,7 @@ from pnnx_fast.ir.mapped import MappedFile
 from pnnx_fast.ncnn import layers
 from pnnx_fast.ncnn.layers.registry import Build, LayerDef
 from pnnx_fast.ncnn.mat import Mat
+from pnnx_fast.ncnn.names import also_named
 from pnnx_fast.ncnn.option import Option, warn
 from pnnx_fast.ncnn.reader import MatLoader, ModelBin, ParamDict
 from pnnx_fast.ncnn.values import UNFORESEEN, AbsentWeights, LoadedWeights, Params, Weights
@@ -51,6 +52,9 @@ class Blob:
         self.producer = -1
         self.consumer = -1
         self.shape = Mat()
+
+
+_one_or_many = also_named(bottom_blobs="bottom_blob", top_blobs="top_blob", bottom_top_blobs="bottom_top_blob")
 
 
 class Layer:
@@ -136,14 +140,15 @@ class Layer:
         """Undo the preparation."""
         return 0
 
+    @_one_or_many
     def forward(self, bottom_blob: Any, top_blob: Any, opt: Option) -> int:
         """Compute the top blobs.
 
         Parameters
         ----------
-        bottom_blob : Mat or list of Mat
+        bottom_blob, bottom_blobs : Mat or list of Mat
             One Mat when ``one_blob_only`` is set.
-        top_blob : Mat or list of Mat
+        top_blob, top_blobs : Mat or list of Mat
             Empty Mats to fill.
         opt : Option
             Options of the run.
@@ -155,12 +160,13 @@ class Layer:
         """
         return -1
 
+    @_one_or_many
     def forward_inplace(self, bottom_top_blob: Any, opt: Option) -> int:
         """Compute in the memory of the bottom blobs.
 
         Parameters
         ----------
-        bottom_top_blob : Mat or list of Mat
+        bottom_top_blob, bottom_top_blobs : Mat or list of Mat
             One Mat when ``one_blob_only`` is set.
         opt : Option
             Options of the run.
@@ -242,14 +248,15 @@ class BuiltinLayer(Layer):
             self.build = None if weights.asked else build
         return self.build
 
+    @_one_or_many
     def forward(self, bottom_blob: Any, top_blob: Any, opt: Option) -> int:
         """Compute the top blobs and return 0.
 
         Parameters
         ----------
-        bottom_blob : Mat or list of Mat
+        bottom_blob, bottom_blobs : Mat or list of Mat
             A list when the layer takes several.
-        top_blob : Mat or list of Mat
+        top_blob, top_blobs : Mat or list of Mat
             One Mat for one, a list for a list.
         opt : Option
             Its number of threads is used.
@@ -269,6 +276,7 @@ class BuiltinLayer(Layer):
             top._share(result)
         return 0
 
+    @_one_or_many
     def forward_inplace(self, bottom_top_blob: Any, opt: Option) -> int:
         """Compute in the memory of the bottom blob and return 0.
 
@@ -303,13 +311,14 @@ def layer_to_index(type: str) -> int:
     return type_number(type)
 
 
+@also_named(index="type")
 def create_layer(type: str | int) -> Layer | None:
     """Return a new built-in layer.
 
     Parameters
     ----------
     type : str or int
-        Name or number of the type.
+        Name or number of the type. ``index`` is another name of this parameter.
 
     Returns
     -------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pnnx_fast._core.exporter import Exporter
 from pnnx_fast._types import Array
 from pnnx_fast.ncnn import pixels
-from pnnx_fast.ncnn.memory import DTYPES, cut, dtype_for, is_buffer, padded, reinterpret, shape_of, split_arguments
+from pnnx_fast.ncnn.memory import DTYPES, cut, dtype_for, hollow, is_buffer, padded, reinterpret, shape_of, split_args
 
 __all__ = ["NO_BATCH", "Mat"]
 
@@ -52,6 +52,10 @@ class Mat(Exporter):
     PixelType: ClassVar[Any] = pixels.PixelType
 
     _a: Array | None
+
+    if TYPE_CHECKING:  # the base class has it, in Cython
+
+        def __buffer__(self, flags: int, /) -> memoryview: ...
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._a = None
@@ -250,10 +254,7 @@ class Mat(Exporter):
 
     def shape(self) -> Mat:
         """Return a Mat of this shape whose values do not matter."""
-        other = Mat()
-        if self._a is not None:
-            other._a, other._pack = np.broadcast_to(np.zeros((), self._a.dtype), self._a.shape), self._pack
-        return other
+        return Mat() if self._a is None else Mat._of(hollow(self._a.shape, self._a.dtype), self._pack, 0)
 
     def __len__(self) -> int:
         return self.w
@@ -448,21 +449,21 @@ class Mat(Exporter):
     @staticmethod
     def from_pixels_resize(array: Any, type: int, w: int, h: int, *args: int, **kwargs: Any) -> Mat:
         """Like from_pixels, resized; arguments ``[stride,] target_width, target_height``."""
-        stride, (tw, th) = split_arguments(args, kwargs, ("target_width", "target_height"))
+        stride, (tw, th) = split_args(args, kwargs, ("target_width", "target_height"))
         image = pixels.view_bytes(array, type, w, h, stride)
         return Mat._from_image(image if (w, h) == (tw, th) else pixels.resize_bytes(image, tw, th), type)
 
     @staticmethod
     def from_pixels_roi(array: Any, type: int, w: int, h: int, *args: int, **kwargs: Any) -> Mat:
         """Like from_pixels, of a part of the image; arguments ``[stride,] roix, roiy, roiw, roih``."""
-        stride, roi = split_arguments(args, kwargs, ("roix", "roiy", "roiw", "roih"))
+        stride, roi = split_args(args, kwargs, ("roix", "roiy", "roiw", "roih"))
         return Mat._from_image(cut(pixels.view_bytes(array, type, w, h, stride), roi), type)
 
     @staticmethod
     def from_pixels_roi_resize(array: Any, type: int, w: int, h: int, *args: int, **kwargs: Any) -> Mat:
         """Like from_pixels_roi, resized to ``target_width, target_height`` behind the other arguments."""
         names = ("roix", "roiy", "roiw", "roih", "target_width", "target_height")
-        stride, (x, y, rw, rh, tw, th) = split_arguments(args, kwargs, names)
+        stride, (x, y, rw, rh, tw, th) = split_args(args, kwargs, names)
         part = cut(pixels.view_bytes(array, type, w, h, stride), (x, y, rw, rh))
         return Mat._from_image(part if (rw, rh) == (tw, th) else pixels.resize_bytes(part, tw, th), type)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType
 
-__all__ = ["DTYPES", "cut", "dtype_for", "is_buffer", "padded", "reinterpret", "shape_of", "split_arguments"]
+__all__ = ["DTYPES", "cut", "dtype_for", "hollow", "is_buffer", "padded", "reinterpret", "shape_of", "split_args"]
 
 DTYPES: dict[int, Any] = {1: np.int8, 2: np.float16, 4: np.float32, 8: np.float64}
 """What elements of a size are read as when nobody says."""
@@ -47,6 +47,17 @@ def padded(shape: Sequence[int], dtype: DType, n: int = 1, pack: int = 1) -> Arr
         return np.zeros(full, dtype)
     flat = np.zeros((n, shape[0], step), dtype)
     return flat[:, :, :plane].reshape(full) if plane == 0 else _unflatten(flat, full, plane)
+
+
+def hollow(shape: Sequence[int], dtype: DType) -> Array:
+    """Array of a shape whose values are all the same zero, so that it takes no memory.
+
+    Examples
+    --------
+    >>> hollow((1, 1 << 20, 1 << 20), np.dtype(np.float32)).shape
+    (1, 1048576, 1048576)
+    """
+    return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 def _unflatten(flat: Array, full: tuple[int, ...], plane: int) -> Array:
@@ -104,7 +115,7 @@ def reinterpret(array: Array, dtype: DType) -> Array:
     return array.view(dtype)
 
 
-def split_arguments(args: Sequence[int], kwargs: dict[str, Any], names: Sequence[str]) -> tuple[int | None, Any]:
+def split_args(args: Sequence[int], kwargs: dict[str, Any], names: Sequence[str]) -> tuple[int | None, Any]:
     """Split ``[stride,] names… [, allocator]`` given by position or name."""
     values = list(args)
     named = [kwargs[k] for k in names if k in kwargs]

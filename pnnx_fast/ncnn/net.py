@@ -5,11 +5,14 @@ Every failure returns the code that ncnn returns for it and warns with the reaso
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from pnnx_fast.errors import FormatError, PnnxFastError
+import numpy as np
+
+from pnnx_fast.errors import FormatError, ParameterError, PnnxFastError
 from pnnx_fast.formats import ncnn_bin, ncnn_param, ncnn_param_bin
 from pnnx_fast.formats.ncnn_param import LayerRecord, NcnnParam
 from pnnx_fast.formats.ncnn_types import CUSTOM_BIT, type_name, type_number
@@ -19,8 +22,11 @@ from pnnx_fast.ncnn.extractor import Extractor
 from pnnx_fast.ncnn.layer import Blob, BuiltinLayer, Layer
 from pnnx_fast.ncnn.layers.leftover import leftover
 from pnnx_fast.ncnn.mat import Mat
+from pnnx_fast.ncnn.memory import hollow, shape_of
+from pnnx_fast.ncnn.names import also_named
 from pnnx_fast.ncnn.option import Option, warn
 from pnnx_fast.ncnn.reader import ModelBinFromDataReader, ParamDict, read_all, source_of
+from pnnx_fast.ncnn.values import MOST_ELEMENTS
 
 __all__ = ["Net"]
 
@@ -82,34 +88,32 @@ class Net:
 
     # -- custom layers -----------------------------------------------------------------------------------------
 
+    @also_named(index="type")
     def register_custom_layer(
         self,
         type: str | int,
         creator: Creator,
         destroyer: Destroyer | None = None,
         userdata: Any = None,
-        *,
-        index: int | None = None,
     ) -> int:
         """Register a factory for the layers of a type, before parameters are loaded.
 
         Parameters
         ----------
         type : str or int
-            A name, or a number: a built-in one replaces that layer, ``0x100 | i`` is the i-th custom type.
+            A name, or a number: a built-in one replaces that layer, ``0x100 | i`` is the i-th custom type. ``index`` is
+            another name of this parameter.
         creator : callable
             Returns a new Layer.
         destroyer : callable, optional
             Called with the layer when the net is cleared.
         userdata : object, optional
             Has no effect.
-        index : int, optional
-            The type as a number, in place of ``type``.
 
         Returns
         -------
         int
-            0; a layer that is replaced warns.
+            0, and a warning when a layer is replaced; -1 and a warning when there is no such number.
 
         Raises
         ------
@@ -136,25 +140,27 @@ class Net:
         >>> ex.input("a", Mat(np.float32([1, 2]))), ex.extract("b")[1].numpy().tolist()
         (0, [-1.0, -2.0])
         """
-        key = type if index is None else index
-        if not isinstance(key, (str, int)) or not callable(creator):
+        if not isinstance(type, (str, int)) or not callable(creator):
             raise TypeError("register_custom_layer takes a name or a number and a class or function that makes layers")
-        number = type_number(key) if isinstance(key, str) else key if not key & CUSTOM_BIT else -1
+        if isinstance(type, int) and not 0 <= type < 2 * CUSTOM_BIT:
+            warn(f"layer type {type} is neither below {CUSTOM_BIT} (built in) nor below {2 * CUSTOM_BIT} (custom)")
+            return -1
+        number = type_number(type) if isinstance(type, str) else type if not type & CUSTOM_BIT else -1
         if number >= 0:
-            warn(f"overwrite built-in layer type {key}")
+            warn(f"overwrite built-in layer type {type}")
             self._overwritten[number] = creator, destroyer
             return 0
-        if isinstance(key, int):
-            place = key & ~CUSTOM_BIT
+        if isinstance(type, int):
+            place = type & ~CUSTOM_BIT
             self._custom += [("", None, None)] * (place + 1 - len(self._custom))
             self._custom[place] = self._custom[place][0], creator, destroyer
             return 0
-        place = self.custom_layer_to_index(key)
+        place = self.custom_layer_to_index(type)
         if place < 0:
-            self._custom.append((key, creator, destroyer))
+            self._custom.append((type, creator, destroyer))
         else:
-            warn(f"overwrite existing custom layer type {key}")
-            self._custom[place] = key, creator, destroyer
+            warn(f"overwrite existing custom layer type {type}")
+            self._custom[place] = type, creator, destroyer
         return 0
 
     def custom_layer_to_index(self, type: str) -> int:
@@ -166,28 +172,27 @@ class Net:
         name = kind if isinstance(kind, str) else type_name(kind) or ""
         number = type_number(name)
         if number in self._overwritten:
-            made = self._overwritten[number][0]()
-            made.typeindex = number
-            return made
+            return _made_by(self._overwritten[number][0], number)
         definition = layers.find(name)
         if definition is not None:
             return BuiltinLayer(definition)
         place = kind & ~CUSTOM_BIT if isinstance(kind, int) else self.custom_layer_to_index(kind)
-        if 0 <= place < len(self._custom) and self._custom[place][1] is not None:
-            made = self._custom[place][1]()  # type: ignore[misc]
-            made.typeindex = CUSTOM_BIT | place
-            return made
+        creator = self._custom[place][1] if 0 <= place < len(self._custom) else None
+        if creator is not None:
+            return _made_by(creator, CUSTOM_BIT | place)
         rest = leftover(name)
         return BuiltinLayer(rest) if rest is not None else None
 
     # -- parameters --------------------------------------------------------------------------------------------
 
+    @also_named(dr="protopath")
     def load_param(self, protopath: Any) -> int:
         """Load a text ``.param``.
 
         Parameters
         ----------
         protopath : str, path, bytes, file object or DataReader
+            ``dr`` is another name of this parameter.
 
         Returns
         -------
@@ -206,6 +211,7 @@ class Net:
         data = mem.encode("utf-8", "surrogateescape") if isinstance(mem, str) else bytes(mem)
         return self._load_param(data, ncnn_param.read_text)
 
+    @also_named(dr="protopath")
     def load_param_bin(self, protopath: Any) -> int:
         """Load a binary ``.param.bin``; the argument and the result are those of `load_param`."""
         return self._load_param(protopath, ncnn_param_bin.read_binary)
@@ -242,7 +248,11 @@ class Net:
         return None
 
     def _add(self, index: int, record: LayerRecord) -> str | None:
-        layer = self._create(record.type)
+        where = f"layer {index} {record.type} {record.name}".rstrip()
+        try:
+            layer = self._create(record.type)
+        except PnnxFastError as error:
+            return f"{where}: {error}"
         if layer is None:
             place = f"layer {index} {record.name}".rstrip()
             return f"layer {record.type} not exists or registered ({place})"
@@ -252,7 +262,6 @@ class Net:
             self._blobs[bottom].consumer = index
         for top in layer.tops:
             self._blobs[top].producer = index
-        where = f"layer {index} {record.type} {record.name}".rstrip()
         params = ncnn_param.ParamSlots({id: record.params.slot(id) for id in record.params})  # type: ignore[misc]
         reason = self._take_hints(params, layer)
         if reason is not None:
@@ -299,18 +308,21 @@ class Net:
                 return f"shape hint {hints[i * step : (i + 1) * step]}"
             if rank:
                 used = (*sizes[:2], sizes[3]) if rank == 3 and step == 5 else sizes[:rank]
-                self._blobs[top].shape = Mat(tuple(used)).shape()
+                if math.prod(used) > MOST_ELEMENTS:
+                    return f"a shape of {math.prod(used)} values"
+                self._blobs[top].shape = Mat._of(hollow((1, *shape_of(used)), np.dtype(np.float32)), refcount=0)
         return None
 
     # -- weights -----------------------------------------------------------------------------------------------
 
+    @also_named(dr="modelpath")
     def load_model(self, modelpath: Any) -> int:
         """Load weights, after the parameters.
 
         Parameters
         ----------
         modelpath : str, path, bytes, file object or DataReader
-            A file is mapped, so do not write to it while the net lives.
+            A file is mapped, so do not write to it while the net lives. ``dr`` is another name of this parameter.
 
         Returns
         -------
@@ -402,6 +414,7 @@ class Net:
         """Names of outputs."""
         return [self._blobs[i].name for i in self.output_indexes()]
 
+    @also_named(vkdev="device_index")
     def set_vulkan_device(self, device_index: Any) -> None:
         """Has no effect: there is no computing on graphics processors."""
 
@@ -415,3 +428,12 @@ class Net:
             if self._compiler is None:
                 self._compiler = NetCompiler(self._layers, [blob.producer for blob in self._blobs])
             return self._compiler
+
+
+def _made_by(creator: Creator, typeindex: int) -> Layer:
+    """A layer of an application's factory."""
+    made: Any = creator()
+    if not isinstance(made, Layer):
+        raise ParameterError(f"what was registered for the type makes no Layer but {type(made).__name__}")
+    made.typeindex = typeindex
+    return made

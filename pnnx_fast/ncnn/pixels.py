@@ -5,7 +5,7 @@ Works on arrays (height, width, channels) of uint8 and (channels, height, width)
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,8 @@ def _members() -> dict[str, int]:
     return members
 
 
-PixelType = IntEnum("PixelType", _members())  # type: ignore[misc]
+# No IntEnum, whose members are shown as numbers.
+PixelType = Enum("PixelType", _members(), type=int)  # type: ignore[misc]
 """Pixel formats, and conversions from one to another."""
 
 

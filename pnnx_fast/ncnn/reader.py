@@ -15,6 +15,7 @@ from pnnx_fast.formats.ncnn_bin import BytesSource, EmptySource, Source, WeightR
 from pnnx_fast.formats.ncnn_param import ParamSlots
 from pnnx_fast.ir.mapped import map_file
 from pnnx_fast.ncnn.mat import Mat
+from pnnx_fast.ncnn.names import also_named
 
 __all__ = [
     "DataReader",
@@ -166,7 +167,7 @@ def source_of(given: Any) -> Source:
         return BytesSource(map_file(given), os.fspath(given))
     if hasattr(given, "read"):
         return BytesSource(given.read())
-    return BytesSource(memoryview(given))
+    return BytesSource(_view(given, "weights"))
 
 
 def read_all(given: Any) -> tuple[bytes, str | None]:
@@ -202,7 +203,15 @@ def read_all(given: Any) -> tuple[bytes, str | None]:
     if hasattr(given, "read"):
         data = given.read()
         return data.encode() if isinstance(data, str) else bytes(data), None
-    return bytes(memoryview(given)), None
+    return bytes(_view(given, "parameters")), None
+
+
+def _view(given: Any, what: str) -> memoryview:
+    try:
+        return memoryview(given)
+    except TypeError:
+        kind = type(given).__name__
+        raise TypeError(f"{what} come from a path, bytes, a file object or a DataReader, not from {kind}") from None
 
 
 _MOST_READ = 1 << 28
@@ -236,13 +245,15 @@ class ModelBin:
            [1., 1., 1.]], dtype=float32)
     """
 
-    def load(self, *args: int) -> Mat:
+    def load(self, *args: int, **names: int) -> Mat:
         """Return the next weight, an empty Mat when there is none.
 
         Parameters
         ----------
         *args : int
             Sizes w, h, d, c, as many as the weight has, and its type: 0 when a tag in the file tells it, 1 for float32.
+        **names : int
+            The same by their names: ``w``, ``h``, ``d``, ``c``, ``type``.
 
         Returns
         -------
@@ -278,9 +289,11 @@ class ModelBinFromDataReader(ModelBin):
     def __init__(self, dr: Any) -> None:
         self._reader = dr if isinstance(dr, WeightReader) else WeightReader(source_of(dr))
 
-    def load(self, *args: int) -> Mat:
+    def load(self, *args: int, **names: int) -> Mat:
         """See ModelBin."""
-        *sizes, kind = args
+        *sizes, kind = *args, *(names.pop(key) for key in ("w", "h", "d", "c", "type") if key in names)
+        if names or not sizes:
+            raise TypeError(f"load(): incompatible function arguments: {[*args, *names]}")
         array = self._reader.load(int(np.prod(sizes)), kind)
         return Mat(np.ascontiguousarray(array.reshape(sizes[::-1])))
 
@@ -303,7 +316,7 @@ class ModelBinFromMatArray(ModelBin):
     def __init__(self, weights: Sequence[Mat] | Mat) -> None:
         self._mats = [weights] if isinstance(weights, Mat) else list(weights)
 
-    def load(self, *args: int) -> Mat:
+    def load(self, *args: int, **names: int) -> Mat:
         """Return the next Mat, an empty one behind the last; the arguments are ignored."""
         return self._mats.pop(0) if self._mats else Mat()
 
@@ -364,6 +377,7 @@ class ParamDict:
         """Return ncnn's type code of a parameter: 0 unset, 2 int, 3 float, 4 to 6 arrays, 7 string."""
         return self._slots.type(id)
 
+    @also_named(**{"def": "default"})
     def get(self, id: int, default: Any) -> Any:
         """Return a parameter in the type of the default.
 
@@ -371,7 +385,7 @@ class ParamDict:
         ----------
         id : int
         default : int, bool, float, str or Mat
-            Returned when the parameter is unset.
+            Returned when the parameter is unset. ``def`` is another name of this parameter.
 
         Returns
         -------
@@ -395,6 +409,7 @@ class ParamDict:
             return self._slots.get_string(id, default)
         raise TypeError(f"get(): incompatible function arguments: {type(default).__name__}")
 
+    @also_named(i="value", f="value", v="value")
     def set(self, id: int, value: Any) -> None:
         """Set a parameter.
 
@@ -402,7 +417,7 @@ class ParamDict:
         ----------
         id : int
         value : int, float, str or Mat
-            A Mat is an array of its values.
+            A Mat is an array of its values. ``i``, ``f`` and ``v`` are other names of this parameter.
         """
         if isinstance(value, Mat):
             from pnnx_fast.formats.ncnn_param import ARRAY, Slot

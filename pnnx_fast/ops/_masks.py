@@ -125,6 +125,7 @@ def _padding_mask(b: Builder, mask: Tensor | None, padding: Tensor | None, q: Te
     """Mask that also hides the padding among the keys of each batch, (heads of all batches, queries, keys)."""
     if padding is None:
         return mask
+    padding = padding if padding.ndim > 1 else padding.unsqueeze(0)
     heads = (q.shape[0], q.shape[1], q.shape[2], padding.shape[-1])
     wide = padding.unsqueeze(1).unsqueeze(1).expand(heads)
     if mask is None:

@@ -159,7 +159,8 @@ def _at_least(b: Builder, x: Tensor, rank: int) -> Tensor:
 
 def _atleast(rank: int) -> LowerFunction:
     def atleast(b: Builder, input: Any) -> Value:
-        return [_at_least(b, t, rank) for t in input] if isinstance(input, (list, tuple)) else _at_least(b, input, rank)
+        made = [_at_least(b, t, rank) for t in tensor_list(input)]
+        return made if isinstance(input, (list, tuple)) else made[0]
 
     atleast.__doc__ = f"At least {rank} dimensions. torch.atleast_{rank}d."
     return atleast
@@ -172,7 +173,7 @@ for _rank in (1, 2, 3):
 @operator("aten::hstack")
 def hstack(b: Builder, tensors: Any) -> Tensor:
     """Tensors side by side. torch.hstack."""
-    parts = [_at_least(b, t, 1) for t in tensors]
+    parts = [_at_least(b, t, 1) for t in tensor_list(tensors)]
     return cat(b, *parts, dim=0 if parts[0].ndim == 1 else 1)
 
 

@@ -119,20 +119,20 @@ FAMILIES: dict[str, str] = {
         aten::lu_solve aten::lu_unpack aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power
         aten::multilabel_margin_loss aten::mvlgamma aten::nanquantile aten::nextafter aten::nonzero_static
         aten::nuclear_norm aten::orgqr aten::ormqr aten::pad_sequence aten::pinverse aten::polygamma aten::qr
-        aten::quantile aten::scalar_tensor aten::signbit aten::slogdet aten::special_airy_ai aten::special_bessel_j0
-        aten::special_bessel_j1 aten::special_bessel_y0 aten::special_bessel_y1 aten::special_chebyshev_polynomial_t
-        aten::special_chebyshev_polynomial_u aten::special_chebyshev_polynomial_v aten::special_chebyshev_polynomial_w
-        aten::special_erfcx aten::special_gammainc aten::special_gammaincc aten::special_hermite_polynomial_h
-        aten::special_hermite_polynomial_he aten::special_i0 aten::special_i0e aten::special_i1 aten::special_i1e
-        aten::special_laguerre_polynomial_l aten::special_legendre_polynomial_p aten::special_log_ndtr
-        aten::special_modified_bessel_i0 aten::special_modified_bessel_i1 aten::special_modified_bessel_k0
-        aten::special_modified_bessel_k1 aten::special_multigammaln aten::special_ndtri aten::special_polygamma
-        aten::special_scaled_modified_bessel_k0 aten::special_scaled_modified_bessel_k1
-        aten::special_shifted_chebyshev_polynomial_t aten::special_shifted_chebyshev_polynomial_u
-        aten::special_shifted_chebyshev_polynomial_v aten::special_shifted_chebyshev_polynomial_w
-        aten::special_spherical_bessel_j0 aten::special_zeta aten::sum_to_size aten::svd aten::triangular_solve
-        aten::tril_indices aten::triu_indices aten::unique_consecutive aten::unique_dim aten::unique_dim_consecutive
-        aten::vander
+        aten::quantile aten::scalar_tensor aten::segment_reduce aten::signbit aten::slogdet aten::special_airy_ai
+        aten::special_bessel_j0 aten::special_bessel_j1 aten::special_bessel_y0 aten::special_bessel_y1
+        aten::special_chebyshev_polynomial_t aten::special_chebyshev_polynomial_u aten::special_chebyshev_polynomial_v
+        aten::special_chebyshev_polynomial_w aten::special_erfcx aten::special_gammainc aten::special_gammaincc
+        aten::special_hermite_polynomial_h aten::special_hermite_polynomial_he aten::special_i0 aten::special_i0e
+        aten::special_i1 aten::special_i1e aten::special_laguerre_polynomial_l aten::special_legendre_polynomial_p
+        aten::special_log_ndtr aten::special_modified_bessel_i0 aten::special_modified_bessel_i1
+        aten::special_modified_bessel_k0 aten::special_modified_bessel_k1 aten::special_multigammaln
+        aten::special_ndtri aten::special_polygamma aten::special_scaled_modified_bessel_k0
+        aten::special_scaled_modified_bessel_k1 aten::special_shifted_chebyshev_polynomial_t
+        aten::special_shifted_chebyshev_polynomial_u aten::special_shifted_chebyshev_polynomial_v
+        aten::special_shifted_chebyshev_polynomial_w aten::special_spherical_bessel_j0 aten::special_zeta
+        aten::sum_to_size aten::svd aten::triangular_solve aten::tril_indices aten::triu_indices
+        aten::unique_consecutive aten::unique_dim aten::unique_dim_consecutive aten::vander
     """,
     "attention": """
         F.scaled_dot_product_attention fused.Attention fused.MultiheadAttention nn.MultiheadAttention

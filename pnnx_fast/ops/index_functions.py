@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.array_functions import check, places
 
 
@@ -87,4 +87,46 @@ def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
     y = np.broadcast_to(x, np.broadcast_shapes(x.shape, mask.shape)).copy()
     mask = np.broadcast_to(mask, y.shape)
     y[mask] = source.reshape(-1)[: np.count_nonzero(mask)]
+    return y
+
+
+_SEGMENTS: dict[str, tuple[np.ufunc, float]] = {
+    "sum": (np.add, 0.0), "mean": (np.add, 0.0), "max": (np.maximum, -np.inf), "min": (np.minimum, np.inf),
+    "prod": (np.multiply, 1.0),
+}  # fmt: skip
+"""How segments are reduced, and what of nothing is."""
+
+
+def segment_reduce(
+    data: Array,
+    reduce: str,
+    lengths: Any = None,
+    indices: Any = None,
+    offsets: Any = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: float | None = None,
+) -> Array:
+    """Reductions of segments that follow each other along an axis. torch.segment_reduce."""
+    if reduce not in _SEGMENTS:
+        raise ParameterError(f"segments are reduced by {', '.join(_SEGMENTS)}, not {reduce!r}", parameter="reduce")
+    if indices is not None or (lengths is None) == (offsets is None):
+        raise ParameterError("segments have lengths or offsets", parameter="lengths")
+    join, start = _SEGMENTS[reduce]
+    axis += data.ndim if axis < 0 else 0
+    lead, size = data.shape[:axis], data.shape[axis]
+    ends = np.cumsum(lengths, -1) if offsets is None else offsets[..., 1:]
+    begins = ends - lengths if offsets is None else offsets[..., :-1]
+    if ends.shape[:-1] != lead or ends.ndim != axis + 1:
+        raise ShapeError("segments have other leading sizes than what they are of", expected=lead, actual=ends.shape)
+    inside = (begins >= 0).all() and (ends >= begins).all() and (ends <= size).all()
+    # Lengths of zero are also those of a trial.
+    if not inside or (offsets is None and not unsafe and lengths.any() and (lengths.sum(-1) != size).any()):
+        raise ShapeError("segments do not divide an axis", expected=size, actual=ends[..., -1:].tolist())
+    y = np.empty((*ends.shape, *data.shape[axis + 1 :]), data.dtype)
+    for at in np.ndindex(ends.shape):
+        begin, end = int(begins[at]), int(ends[at])
+        of = join.reduce(data[at[:-1]][begin:end], 0, initial=start if initial is None else initial)
+        mean = reduce == "mean" and (end > begin or initial is None)
+        y[at] = of / (end - begin) if mean else of
     return y

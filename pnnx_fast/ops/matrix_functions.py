@@ -15,6 +15,7 @@ import numpy as np
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.expression.types import element_type, promote
 from pnnx_fast.ops.array_functions import as_summed, cast, real
 
 
@@ -214,7 +215,8 @@ def combinations(x: Array, r: int = 2, with_replacement: bool = False) -> Array:
 def block_diag(parts: Sequence[Array]) -> Array:
     """Matrices along a diagonal."""
     blocks = [np.atleast_2d(p) for p in parts]
-    y = np.zeros((sum(p.shape[0] for p in blocks), sum(p.shape[1] for p in blocks)), np.result_type(*blocks))
+    dtype = promote([element_type(p) for p in parts], True)
+    y = np.zeros((sum(p.shape[0] for p in blocks), sum(p.shape[1] for p in blocks)), dtype)
     row = column = 0
     for p in blocks:
         y[row : row + p.shape[0], column : column + p.shape[1]] = p

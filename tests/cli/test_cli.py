@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -204,6 +208,9 @@ def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", DIGITS, "--input", "x.txt"], "inputs are .npy or .npz files or pictures"),
         (["bench", DIGITS, "--batch", "1" + "0" * 20], "memory are needed"),
         (["run", DIGITS, "--input", "no/such.png"], "no/such.png"),
+        (["run", DIGITS, "--input", str(Path(__file__).parent)], "cli is a folder; inputs are .npy or .npz files"),
+        (["run", "a\nb"], "a\nb: No such file or directory"),
+        (["info", "a\nb"], "a\nb: No such file or directory"),
         (["ops", "Conv2d"], "no function is registered for Conv2d; there are nn.Conv2d"),
     ],
 )
@@ -236,6 +243,11 @@ def test_wrong_number_of_inputs(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         ["run", DIGITS, "--output", "y.txt"],
         ["run", DIGITS, "--output", "no/such/folder/y.npy"],
         ["run", DIGITS, "--mean", "a"],
+        ["run", DIGITS, "--mean", "nan"],
+        ["run", DIGITS, "--scale", "1,inf"],
+        ["edit", DIGITS, "x.param", "--from", ""],
+        ["edit", DIGITS, "x.param", "--to", "a,"],
+        ["edit", DIGITS, "x.param", "--simplify", ""],
         ["edit", DIGITS, "x.param", "--dtype", "f8"],
         ["edit", "--simplify", DIGITS],
         ["demo", "--count", "-1"],
@@ -273,7 +285,35 @@ def test_arguments_that_do_not_go_together(argv: list[str], message: str, capsys
     assert (code, err) == (2, f"pnnx-fast {argv[0]}: {message}\n")
 
 
-@pytest.mark.parametrize("name, content", [("a.npy", b""), ("a.npy", b"text"), ("a.npz", b"PK\3\4 cut off")])
+def _npy(header: bytes) -> bytes:
+    return b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + bytes(32)
+
+
+def _npz(part: str, value: int) -> bytes:
+    """An archive with one array, with a value in place of the flags, the method or of the beginning of the data."""
+    file = io.BytesIO()
+    np.savez_compressed(file, **{"0": np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)})
+    data = bytearray(file.getvalue())
+    directory = data.rfind(b"PK\1\2")
+    for place in {"flags": (6, directory + 8), "method": (8, directory + 10), "data": range(60, 90)}[part]:
+        data[place] = value
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("a.npy", b""),
+        ("a.npy", b"text"),
+        ("a.npy", _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': ((1, 8), \n")),
+        ("a.npy", _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 8)}\n" % 2**70)),
+        ("a.npz", b"PK\3\4 cut off"),
+        ("a.npz", _npz("data", 0xFF)),
+        ("a.npz", _npz("flags", 1)),
+        ("a.npz", _npz("method", 99)),
+    ],
+    ids=["empty", "text", "unfinished", "large", "cut", "deflate", "encrypted", "method"],
+)
 def test_files_that_numpy_cannot_read(
     name: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -281,6 +321,13 @@ def test_files_that_numpy_cannot_read(
     code, _, err = call(capsys, "run", DIGITS, "--input", str(tmp_path / name))
     assert code == 1
     assert f"{name}: not a readable file of numpy" in err
+
+
+def test_archives_of_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("0", "text")
+    code, _, err = call(capsys, "run", DIGITS, "--input", str(tmp_path / "a.npz"))
+    assert (code, err) == (1, f"pnnx-fast: {tmp_path / 'a.npz'}: 0 is not an array of numpy\n")
 
 
 def test_archives_go_by_the_names_of_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -346,6 +393,69 @@ def test_bench_tunes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PNNX_FAST_TUNING", str(tmp_path / "tuning.json"))
     assert main(["bench", DIGITS, "--autotune", "--seconds", "0", "--threads", "1"]) == 0
     assert (tmp_path / "tuning.json").exists()
+
+
+def test_outputs_of_any_name_are_written(tmp_path: Path) -> None:
+    text = "7767517\n3 2\npnnx.Input a 0 1 x #x=(2)f32\nF.relu r 1 1 x file\npnnx.Output o 1 0 file\n"
+    (tmp_path / "m.pnnx.param").write_text(text)
+    np.save(tmp_path / "x.npy", np.float32([-1, 2]))
+    words = ["run", str(tmp_path), "--input", str(tmp_path / "x.npy"), "--output", str(tmp_path / "y.npz")]
+    assert main(words) == 0
+    with np.load(tmp_path / "y.npz") as found:
+        assert {name: array.tolist() for name, array in found.items()} == {"file": [0, 2]}
+
+
+def test_the_best_classes_of_no_items(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((0, 1, 8, 8), np.float32))
+    assert call(capsys, "run", DIGITS, "--input", str(tmp_path / "x.npy"), "--top", "3") == (0, "", "")
+
+
+def test_sizes_must_be_those_of_the_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", load_digits().pictures[:2])
+    given = ["run", DIGITS, "--input", str(tmp_path / "x.npy"), "--size"]
+    code, out, err = call(capsys, *given, "1,1,8,8")
+    assert (code, out) == (2, "")
+    assert err == "pnnx-fast run: --size: [1, 1, 8, 8] for input 0, which is [2, 1, 8, 8]\n"
+    assert main([*given, "2,1,8,8"]) == 0
+
+
+def test_numbers_for_one_channel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("PIL.Image").new("L", (8, 8)).save(tmp_path / "x.png")
+    code, _, err = call(capsys, "run", DIGITS, "--input", str(tmp_path / "x.png"), "--mean", "1,2")
+    assert (code, err) == (2, "pnnx-fast run: --mean wants 1 number, not 2\n")
+
+
+def test_paths_may_hold_line_feeds(tmp_path: Path) -> None:
+    folder = tmp_path / "two\nlines"
+    shutil.copytree(Path(DIGITS).parent, folder)
+    for command in ["run"], ["info"], ["show"], ["diff", str(folder)], ["bench", "--seconds", "0"], ["python"]:
+        assert main([*command, str(folder)]) == 0
+    assert main(["edit", str(folder), str(folder / "other\n.pnnx.param")]) == 0
+
+
+def test_a_closed_stream_of_errors_moves_nothing_to_the_output() -> None:
+    command = f"exec {shlex.quote(sys.executable)} -m pnnx_fast info nope 2>&-"
+    result = subprocess.run(command, shell=True, stdout=subprocess.PIPE)
+    assert (result.returncode, result.stdout) == (1, b"")
+
+
+INTERRUPTED = """
+import signal, sys
+from pnnx_fast.cli import main
+
+class Interrupting:
+    def find_spec(self, name, *where):
+        if name == "pnnx_fast.cli.bench":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.exit(main(["info", "nope"]))
+"""
+
+
+def test_interruption_of_imports() -> None:
+    result = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True)
+    assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")
 
 
 def test_readers_that_stop_reading() -> None:

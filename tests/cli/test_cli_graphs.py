@@ -14,6 +14,7 @@ import pytest
 
 from pnnx_fast import Graph, demo
 from pnnx_fast.cli import main
+from pnnx_fast.formats import dot
 
 MODEL = str(Path(demo.__file__).with_name("digits.pnnx.param"))
 
@@ -28,6 +29,41 @@ def test_show_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(boxes) == len(Graph.load(MODEL).ops)
     assert paths["dot"].read_text("utf-8").startswith("digraph")
     assert "<svg" in paths["html"].read_text("utf-8")
+
+
+@pytest.mark.parametrize("suffix", [".param", ".bin"])
+@pytest.mark.parametrize("command", ["python -o", "show --svg", "show --html", "show --dot"])
+def test_models_are_not_replaced_by_what_is_made_of_them(
+    command: str, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (".param", ".bin"):
+        shutil.copy(Path(MODEL).with_suffix(name), tmp_path)
+    target = tmp_path / f"digits.pnnx{suffix}"
+    (tmp_path / "link").symlink_to(target)
+    before = target.read_bytes()
+    word, option = command.split()
+    for path in (target, os.path.relpath(target), tmp_path / "link"):
+        assert main([word, str(tmp_path), option, str(path)]) == 1
+        assert capsys.readouterr().err == f"pnnx-fast: {path} is a file of the model, which it would replace\n"
+    assert target.read_bytes() == before
+
+
+def test_drawings_appear_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(graph: Graph, title: str) -> str:
+        raise OSError("no space")
+
+    monkeypatch.setattr(dot, "html", full)
+    (tmp_path / "m.svg").write_text("old")
+    words = ["show", MODEL, "--svg", str(tmp_path / "m.svg"), "--html", str(tmp_path / "m.html")]
+    assert main(words) == 1
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"m.svg": "old"}
+
+
+def test_names_that_are_no_utf8_are_drawn(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.pnnx.param")
+    shutil.copy(MODEL, tmp_path / name)
+    assert main(["show", str(tmp_path / name), "--html", str(tmp_path / "m.html")]) == 0
+    assert "<title>caf\ufffd.pnnx.param" in (tmp_path / "m.html").read_text("utf-8")
 
 
 def test_show_and_info_do_without_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

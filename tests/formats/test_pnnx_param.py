@@ -378,7 +378,7 @@ def test_any_value_text_comes_back(items: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["1", "-2x", "None", "True", "(1,2", "[]", "9" * 30, [], ["1"], ["a,b"], ["%k"], ["a", "2.5"], complex("inf+1j")],
+    ["1", "-2x", "None", "True", "(1,2", "[]", "9" * 30, [], ["1"], ["a,b"], ["%k"], ["a", "2.5"]],
 )
 def test_values_that_would_be_read_as_others_are_refused(value: object) -> None:
     op = Operator("F.x", "a", {"k": value})

@@ -17,7 +17,7 @@ _NULL, _BOOL, _INT, _FLOAT, _STR, _COMPLEX = 0, 1, 2, 3, 4, 10
 _INT_PREFIX = re.compile(r"-?[0-9]+")
 _FLOAT_PREFIX = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 _NUMBER = r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?"
-_COMPLEX_TEXT = re.compile(rf"(-?{_NUMBER})(?:\+(-?(?:{_NUMBER}|inf|nan))|(-(?:{_NUMBER}|inf|nan)))j")
+_COMPLEX_TEXT = re.compile(rf"(-?(?:{_NUMBER}|inf|nan))(?:\+(-?(?:{_NUMBER}|inf|nan))|(-(?:{_NUMBER}|inf|nan)))j")
 
 
 def to_float32(x: float) -> float:
@@ -29,12 +29,12 @@ def to_float32(x: float) -> float:
 
 
 def _parse_scalar(text: str) -> tuple[int, object]:
-    head = text[1:2] if text[:1] == "-" else text[:1]
-    if not ("0" <= head <= "9") or len(head) != 1:
-        return _STR, text
     match = _COMPLEX_TEXT.fullmatch(text)
     if match:
         return _COMPLEX, complex(float(match[1]), float(match[2] or match[3]))
+    head = text[1:2] if text[:1] == "-" else text[:1]
+    if not ("0" <= head <= "9") or len(head) != 1:
+        return _STR, text
     if "." in text or "e" in text:
         found = _FLOAT_PREFIX.match(text)
         assert found

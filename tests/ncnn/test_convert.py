@@ -76,13 +76,43 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(paths[1]), str(paths[2])]) == 0
     assert paths[2].read_bytes() == TEXT
     assert main([str(tmp_path / "none"), str(paths[1])]) == 1
-    assert main([]) == main([str(paths[0])] * 2) == 2
+    assert main([]) == 2
     assert "error" in capsys.readouterr().err
     assert main(["--help"]) == 0
     assert "FROM TO" in capsys.readouterr().out
     paths[0].write_bytes(b"7767517\n1 1\nInput in 0 1 a zero=3\n")
     assert main([str(paths[0]), str(paths[1])]) == 1
     assert f"{paths[0]}:3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["net.param", "./net.param", "link", "net.bin"])
+def test_the_source_is_not_replaced(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("net.param", "net.id.h"):
+        Path(name).write_bytes(TEXT)
+    Path("link").symlink_to("net.param")
+    assert main(["net.id.h" if target == "net.bin" else "net.param", target]) == 1
+    assert "is the file to convert, which it would replace" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"net.param", "net.id.h", "link"}
+    assert Path("net.param").read_bytes() == Path("net.id.h").read_bytes() == TEXT
+
+
+def test_files_are_written_together_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "net.param").write_bytes(TEXT)
+    (tmp_path / "net.id.h").mkdir()
+    assert main([str(tmp_path / "net.param"), str(tmp_path / "net.bin")]) == 1
+    assert main([str(tmp_path / "net.param"), str(tmp_path)]) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"net.param", "net.id.h"}
+
+
+def test_headers_that_are_no_utf8(tmp_path: Path) -> None:
+    (tmp_path / "net.param.bin").write_bytes(text_to_binary(TEXT)[0])
+    (tmp_path / "net.id.h").write_bytes(b"const int BLOB_caf\xe9 = 0;\nconst int BLOB_b = 1;\n")
+    assert main([str(tmp_path / "net.param.bin"), str(tmp_path / "again.param")]) == 0
+    line = (tmp_path / "again.param").read_text().splitlines()[3]
+    assert line.split()[4:6] == ["0", "b"]
 
 
 def test_models_of_pnnx_are_told_apart() -> None:

@@ -10,6 +10,8 @@ from nets import load, param, run, tagged
 
 from pnnx_fast import ncnn
 from pnnx_fast.errors import ShapeError
+from pnnx_fast.formats.ncnn_param import read_text
+from pnnx_fast.formats.ncnn_param_bin import write_binary
 from pnnx_fast.ncnn import Mat
 
 
@@ -168,6 +170,44 @@ def test_numbers_and_creators() -> None:
 def test_what_makes_no_layers(type: Any, creator: Any) -> None:
     with pytest.raises(TypeError, match="that makes layers"):
         ncnn.Net().register_custom_layer(type, creator)
+
+
+@pytest.mark.parametrize("number", [-1, 0x200, 0x7FFFFFFF])
+def test_numbers_of_no_types(number: int) -> None:
+    with pytest.warns(ncnn.NcnnWarning, match=f"layer type {number} is neither below 256 "):
+        assert ncnn.Net().register_custom_layer(number, Doubled) == -1
+
+
+@pytest.mark.parametrize("creator", [lambda: None, dict])
+def test_factories_that_give_no_layer(creator: Any) -> None:
+    net = ncnn.Net()
+    assert net.register_custom_layer("Nothing", creator) == 0
+    with pytest.warns(ncnn.NcnnWarning, match=r"layer 1 Nothing n: .* makes no Layer but (NoneType|dict)"):
+        assert net.load_param_mem(param("Input in 0 1 a", "Nothing n 1 1 a b")) == -1
+
+
+def test_types_by_number() -> None:
+    net: Any = ncnn.Net()
+    assert net.register_custom_layer(index=0x101, creator=Doubled, destroyer=None) == 0
+    named = read_text(param("Input in 0 1 a", "Doubled d 1 1 a b").encode())
+    assert net.load_param_bin(write_binary(named, ["Other", "Doubled"])) == 0
+    assert net.layers()[1].typeindex == 0x101
+    with pytest.raises(TypeError, match="several values"):
+        net.register_custom_layer(type="Doubled", index=0x101, creator=Doubled)
+
+
+def test_built_in_layers_take_arguments_by_name() -> None:
+    total: Any = ncnn.create_layer("BinaryOp")
+    a, b, opt = Mat(np.float32([1, -2])).clone(), Mat(), ncnn.Option()
+    assert total.load_param(ncnn.ParamDict()) == 0
+    assert total.forward(bottom_blobs=[a, a], top_blobs=[b], opt=opt) == 0
+    assert b.numpy().tolist() == [2, -4]
+    relu: Any = ncnn.create_layer(index=ncnn.layer_to_index("ReLU"))  # type: ignore[call-arg]
+    assert relu.load_param(ncnn.ParamDict()) == 0
+    assert relu.forward(bottom_blob=a, top_blob=b, opt=opt) == 0
+    assert b.numpy().tolist() == [1, 0]
+    assert relu.forward_inplace(bottom_top_blob=a, opt=opt) == 0
+    assert a.numpy().tolist() == [1, 0]
 
 
 def test_many_types() -> None:

@@ -102,11 +102,31 @@ QUESTIONS = [
     "[p.set(0, 7), p.get(0, 4), p.type(0)] if (p := ncnn.ParamDict()) else 0",
     "[p.set(1, 0.5), p.get(1, 4.0), p.type(1)] if (p := ncnn.ParamDict()) else 0",
     "[ncnn.Option().use_packing_layout, ncnn.Option().lightmode, ncnn.Option().use_winograd_convolution]",
+    # arguments by name
+    'ncnn.Net().load_param(protopath=here + "/ip.param")',
+    "net().load_model(dr=ncnn.DataReaderFromEmpty())",
+    'np.array(e.extract(blob_index=1)[1]).tolist() if (e := fed(net())).set_light_mode(enable=True) is None else 0',
+    '[e.input(blob_name="a", **{"in": ncnn.Mat(3)}), e.extract(blob_name="b")[0], e.extract(blob_index=1, type=0)[0]]'
+    " if (e := net().create_extractor()) else 0",
+    "net().create_extractor().set_kvcache_max_seqlen_hint(max_seqlen_hint=8)",
+    "[p.set(id=0, i=7), p.set(id=1, f=0.5), p.get(id=0, **{'def': 1}), p.get(id=1, **{'def': 2.5})]"
+    " if (p := ncnn.ParamDict()) else 0",
+    "[p.set(id=0, v=ncnn.Mat(3)), p.type(id=0)] if (p := ncnn.ParamDict()) else 0",
+    'ncnn.create_layer(index=ncnn.layer_to_index(type="ReLU")) is None',
+    "[x.load_param(pd=ncnn.ParamDict()), x.forward_inplace(bottom_top_blob=ncnn.Mat(3), opt=ncnn.Option())]"
+    ' if (x := ncnn.create_layer(type="ReLU")) else 0',
+    "ncnn.copy_cut_border(src=ncnn.Mat(3, 4), top=1, bottom=0, left=0, right=1).w",
+    # how values are shown
+    "[str(x) for x in (ncnn.Mat.PixelType.PIXEL_BGR2RGB, ncnn.BorderType.BORDER_CONSTANT)]",
+    "[repr(x) for x in (ncnn.Mat.PixelType.PIXEL_BGR2RGB, ncnn.BorderType.BORDER_CONSTANT)]",
+    "f'{ncnn.Mat.PixelType.PIXEL_BGR2RGB} {ncnn.BorderType.BORDER_REPLICATE}'",
     # kinds of exceptions
     "kind(lambda: ncnn.Mat(np.zeros((1, 1, 1, 1, 1), np.float32)))",
     "kind(lambda: ncnn.Mat('x'))",
     "kind(lambda: ncnn.Extractor())",
     "kind(lambda: fed(net()).input('a', 5))",
+    "kind(lambda: fed(net()).input(blob='a', mat=ncnn.Mat(3)))",
+    "kind(lambda: fed(net()).extract('b', tipe=1))",
     "kind(lambda: fed(net()).extract(None))",
     "kind(lambda: ncnn.Net().load_param_mem(None))",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,22 @@ def test_targets() -> None:
     assert target.elemsize == 1
     assert ncnn.flatten(Mat(X), dst=target) is None
     assert target.w == 24
+
+
+@pytest.mark.slow
+def test_types_of_results(tmp_path: Path) -> None:
+    """Type checkers know that there is a result where no target is given."""
+    api = pytest.importorskip("mypy.api")
+    lines = ["from pnnx_fast import ncnn", "m, t = ncnn.Mat(2, 2), ncnn.Mat()"]
+    lines += ["ncnn.resize_bilinear(m, w=3, h=3).w + ncnn.copy_make_border(m, 1, 1, 1, 1, 0).w + ncnn.flatten(m).w"]
+    lines += ["ncnn.flatten(m, t)", "ncnn.flatten(m, dst=t)", "ncnn.quantize_to_int8(m, t, m)", "memoryview(m)"]
+    lines += ["ncnn.flatten(m, t).w", "ncnn.resize_bilinear(m, 'x', 3)"]
+    (tmp_path / "program.py").write_text("\n".join(lines))
+    (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = true\nfollow_imports = silent\n")
+    options = ["--config-file", str(tmp_path / "mypy.ini"), "--cache-dir", str(tmp_path)]
+    out, err, _ = api.run([*options, str(tmp_path / "program.py")])
+    assert err == ""
+    assert [line.split(":")[1] for line in out.splitlines() if ": error:" in line] == ["8", "9"]
 
 
 def test_resizing() -> None:

@@ -9,7 +9,7 @@ import pytest
 from nets import load, param, run, tagged
 
 from pnnx_fast.formats.ncnn_bin import write_weight
-from pnnx_fast.ncnn import Layer, Mat, Net
+from pnnx_fast.ncnn import Layer, Mat, NcnnWarning, Net
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((6, 9, 8)).astype(np.float32)
@@ -213,6 +213,17 @@ def test_casts_give_int8_and_take_it_back() -> None:
     assert ex.extract("f", 1)[1].numpy().dtype == np.float32
     np.testing.assert_array_equal(ex.extract("y")[1].numpy(), c.result(convolved(q, c.w)))
     np.testing.assert_array_equal(ex.extract("z")[1].numpy(), c.result(convolved(rounded(q * c.x_scale), c.w)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["InnerProduct p 1 1 a b 0=2 2=6", *(f"{t} p 1 1 a b 0=2 1=1 6=6" for t in ("Convolution", "Deconvolution"))],
+)
+def test_int8_weights_without_scales(line: str) -> None:
+    net = Net()
+    assert net.load_param_mem(param("Input in 0 1 a", line)) == 0
+    with pytest.warns(NcnnWarning, match="the weights are int8, but parameter 8 does not say that there are scales"):
+        assert net.load_model_mem(write_weight(np.ones(6, np.int8), "int8")) == -1
 
 
 def test_layers_of_applications_get_int8() -> None:

@@ -109,6 +109,27 @@ def test_shape_hints() -> None:
     assert net.layers()[1].featmask == 1
 
 
+def test_shape_hints_take_no_memory() -> None:
+    net = load(param("Input in 0 1 a", "ReLU r 1 1 a b -23330=4,3,100000,100000,100"))
+    hint = net.blobs()[1].shape
+    assert (hint.dims, hint.w, hint.h, hint.c) == (3, 100000, 100000, 100)
+    assert (hint.shape().w, net.layers()[1].top_shapes[0].c) == (100000, 100)
+
+
+def test_arguments_that_hold_no_bytes() -> None:
+    for load_from, what in (("load_param", "parameters"), ("load_param_bin", "parameters"), ("load_model", "weights")):
+        with pytest.raises(TypeError, match=f"{what} come from a path, bytes, .*, not from NoneType"):
+            getattr(chain(), load_from)(None)
+
+
+def test_readers_by_name() -> None:
+    net = ncnn.Net()
+    assert net.load_param(dr=ncnn.DataReaderFromMemory(LINEAR.encode())) == 0  # type: ignore[call-arg]
+    assert net.load_model(dr=ncnn.DataReaderFromMemory(WEIGHTS)) == 0  # type: ignore[call-arg]
+    assert net.load_param_bin(dr=write_binary(read_text(LINEAR.encode()))) == 0  # type: ignore[call-arg]
+    assert net.set_vulkan_device(vkdev=None) is net.set_vulkan_device(device_index=0)  # type: ignore
+
+
 def test_loading_again_replaces() -> None:
     net = chain()
     assert net.load_param_mem(LINEAR) == 0
@@ -134,6 +155,8 @@ def test_clear_and_with() -> None:
         (lambda n: n.load_param_mem(param("Input in 0 1 a", "Convolution c 1 1 a b 0=-4")), "parameter 0"),
         (lambda n: n.load_param_mem(param("Input in 0 1 a", "ReLU c 1 2 a b c")), "takes one blob"),
         (lambda n: n.load_param_mem(param("Input in 0 1 a -23330=3,3,1,1")), "shape hint"),
+        (lambda n: n.load_param_mem(param("Input in 0 1 a -23330=4,3,1000000,1000000,10")), "10000000000000 values"),
+        (lambda n: n.load_param_mem(param("Input in 0 1 a -23330=4,3,16777215,16777215,16777215")), "values"),
         (lambda n: n.load_param_bin(b"\1\2\3"), "."),
         (lambda n: n.load_model("/there/is/no.bin"), "."),
     ],

@@ -51,6 +51,27 @@ def test_model_bin() -> None:
     assert [mats.load(1, 0)[0], mats.load(1, 0)[0], mats.load(1, 0).dims] == [1, 2, 0]
 
 
+def test_weights_are_asked_for_by_name() -> None:
+    data = np.arange(30, dtype=np.float32).tobytes()
+    mb = ncnn.ModelBinFromDataReader(ncnn.DataReaderFromMemory(data))
+    assert mb.load(w=3, type=1).numpy().tolist() == [0, 1, 2]
+    assert mb.load(type=1, h=2, w=1).numpy().tolist() == [[3], [4]]
+    assert mb.load(1, d=2, h=3, c=4, type=1).numpy().shape == (4, 2, 3, 1)
+    for call in (lambda: mb.load(1), lambda: mb.load(w=1, x=2, type=1)):
+        with pytest.raises(TypeError, match="incompatible"):
+            call()
+
+
+def test_names_of_parameters() -> None:
+    pd: Any = ncnn.ParamDict()
+    for id, value in enumerate(({"i": 7}, {"f": 0.5}, {"v": ncnn.Mat(np.float32([1]))}, {"value": 3})):
+        pd.set(id=id, **value)
+    got = pd.get(id=0, **{"def": 0}), pd.get(1, default=0.0), pd.get(2, ncnn.Mat())[0], pd.get(3, 0)
+    assert got == (7, 0.5, 1, 3)
+    with pytest.raises(TypeError, match="several values"):
+        pd.set(0, i=7, f=0.5)
+
+
 def test_options() -> None:
     opt = ncnn.Option()
     assert (opt.lightmode, opt.use_vulkan_compute, opt.use_fp16_storage) == (True, False, True)

@@ -99,4 +99,4 @@ def test_records_and_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert utils.check_sha1(path, hashlib.sha1(b"abc").hexdigest()[:10])
     assert not utils.check_sha1(path, "00")
     utils.print_topk(np.float32([0.25, 0.5, 0]), 2)
-    assert capsys.readouterr().out == "1 = 0.500000\n0 = 0.250000\n"
+    assert capsys.readouterr().out == "1=0.500000\n0=0.250000\n"

@@ -199,6 +199,24 @@ def test_fused_residual(batched: bool) -> None:
     check(run("fused.MultiheadAttention", x, z, names=["", "residual"], weights=weights, **params), want)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "?"])
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.filterwarnings("ignore:Support for mismatched")
+def test_a_mask_of_keys_without_a_batch(dtype: str, both: bool) -> None:
+    """The converter calls the last mask that is no truth attn_mask, whatever it is."""
+    module, weights, params = layer()
+    x, padding = draw(5, 24), np.array([0, 0, 1, 0, 1], bool)
+    mask = np.triu(np.full((5, 5), -np.inf, np.float32), 1)
+    padding = padding if dtype == "?" else np.where(padding, np.float32(-np.inf), np.float32(0))
+    with torch.no_grad():
+        tensor, given = torch.from_numpy(x), {"attn_mask": torch.from_numpy(mask)} if both else {}
+        want = module(tensor, tensor, tensor, key_padding_mask=torch.from_numpy(padding), **given)[0]
+    names = ["", "", "attn_mask"] if both else ["", "attn_mask" if dtype == "f4" else ""]
+    arrays = [x, padding, *([mask] if both else [])]
+    got = run("nn.MultiheadAttention", *arrays, names=names, weights=weights, noted=[(5, 24)], **params)
+    np.testing.assert_allclose(got, want.numpy(), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_queries_without_keys(batch_first: bool, need_weights: bool) -> None:

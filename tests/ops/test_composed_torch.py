@@ -111,6 +111,22 @@ def test_with_numbers(dtype: str) -> None:
     check("ldexp", np.arange(6), np.arange(-3, 3))
 
 
+@pytest.mark.parametrize("name", ["hstack", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag"])
+def test_numbers_among_tensors(name: str) -> None:
+    """Constants without dimensions, which files have as numbers, count less than tensors."""
+    x = real("f4", 3)
+    results = 2 if "atleast" in name else 1
+    unpack = "prim::ListUnpack u 1 2 r r0 r1\n" if results == 2 else ""
+    graph = pnnx_fast.Graph.parse(
+        f"7767517\n{3 + results} {1 + 2 * results}\npnnx.Input in 0 1 x\npnnx.Expression e 1 1 x l expr=[1.5,@0]\n"
+        f"aten::{name} op 1 1 l r\n{unpack}pnnx.Output o {results} 0 {'r0 r1' if unpack else 'r'}\n"
+    )
+    operands = torch.tensor(1.5), t(x)
+    want = getattr(torch, name)(*operands) if name == "block_diag" else getattr(torch, name)(operands)
+    got = pnnx_fast.Model(graph)(x)
+    compare(got, want)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i8", "i4", "i2", "u1", "?", "c8"])
 def test_shapes(dtype: str) -> None:
     x, y = real("f4", 2, 3, 4).astype(dtype), real("f4", 2, 3, 4, seed=1).astype(dtype)

@@ -403,37 +403,6 @@ pnnx.Output out 1 0 y
     np.testing.assert_allclose(pnnx_fast.Model(graph)(x), x @ weight.T + bias, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("views", "owner"),
-    [
-        ("Tensor.reshape a 1 1 x v shape=(6,2,4) $input=x #v=(6,2,4)f32", "x"),
-        ("torch.transpose a 1 1 x u dim0=0 dim1=1 $input=x #u=(2,6,4)f32 | "
-         "Tensor.reshape b 1 1 u v shape=(2,3,2,4) $input=u #v=(2,3,2,4)f32", "x"),
-        ("Tensor.permute a 1 1 x u dims=(1,0,2) $input=x #u=(2,6,4)f32 | "
-         "Tensor.reshape b 1 1 u v shape=(12,4) $input=u #v=(12,4)f32", "v"),
-        ("torch.unsqueeze a 1 1 x u dim=0 $input=x #u=(1,6,2,4)f32 | "
-         "torch.transpose b 1 1 u v dim0=3 dim1=1 $input=u #v=(1,4,2,6)f32", "x"),
-        ("pnnx.Expression i 0 1 i expr=0 | pnnx.Expression j 0 1 j expr=1 | "
-         "torch.transpose a 3 1 x i j u $input=x $dim0=i $dim1=j #u=(2,6,4)f32 | "
-         "pnnx.Expression k 0 1 k expr=[2,3,2,4] | Tensor.reshape b 2 1 u k v $input=u $shape=k #v=(2,3,2,4)f32", "x"),
-        ("torch.flatten a 1 1 x v start_dim=1 end_dim=2 $input=x", "v"),
-    ],
-)  # fmt: skip
-def test_strided_views_count_in_the_memory_of_the_tensor_that_owns_it(views: str, owner: str) -> None:
-    text = f"""
-pnnx.Input in 0 1 x #x=(6,2,4)f32
-{views.replace(" | ", chr(10))}
-torch.as_strided s 1 1 v y size=(3,4) stride=(2,5) storage_offset=1 $input=v
-pnnx.Output out 1 0 y
-"""
-    x = RNG.standard_normal((6, 2, 4), np.float32)
-    memory = x.transpose(1, 0, 2).reshape(-1) if "permute" in views else x.reshape(-1)
-    model = pnnx_fast.Model(graph_of(text))
-    assert operator(model.graph, "s").inputs[0].name == owner
-    want = np.lib.stride_tricks.as_strided(memory[1:], (3, 4), (8, 20))
-    np.testing.assert_array_equal(model(x), want)
-
-
 @pytest.mark.parametrize("optimize", [True, False])
 def test_a_write_into_a_slice_whose_place_is_computed(optimize: bool) -> None:
     graph = pnnx_fast.Graph.parse(

@@ -13,7 +13,7 @@ import numpy as np
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Attribute, Operand
 from pnnx_fast.ncnn.layers.elementwise import activation
-from pnnx_fast.ncnn.layers.int8 import Int8Weights, as_int8
+from pnnx_fast.ncnn.layers.int8 import Int8Weights, as_int8, floats
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
@@ -101,7 +101,8 @@ class _Convolution:
         if size % per_output or self.outputs % self.groups:
             raise ParameterError(f"{size} weights for {self.outputs} outputs, kernel {self.g.kernel}")
         shape = (self.outputs, size // per_output, *self.g.kernel)
-        self.attrs = {"weight": w.load(*shape)}
+        weight = w.load(*shape)
+        self.attrs = {"weight": weight if int8 else floats(weight)}
         if has_bias:
             self.attrs["bias"] = w.load(self.outputs, type=1)
         self.int8 = Int8Weights(w, int8, self.attrs, self.groups, grouped) if int8 else None
@@ -231,7 +232,7 @@ class _Deconvolution:
         if size < 1 or self.outputs % self.groups or size % (outputs * self.groups * kernel):
             raise ParameterError(f"{size} weights for {self.outputs} outputs, kernel {self.g.kernel}")
         inputs = size // (outputs * self.groups * kernel)
-        self.weight = w.load(self.groups, outputs, inputs, *self.g.kernel)
+        self.weight = floats(w.load(self.groups, outputs, inputs, *self.g.kernel))
         self.bias = w.load(self.outputs, type=1) if has_bias else None
 
     def _weights(self) -> dict[str, Attribute]:
@@ -333,7 +334,7 @@ def deformable_convolution(p: Params, w: Weights) -> Build:
     kernel = math.prod(g.kernel)
     if size % (outputs * kernel):
         raise ParameterError(f"{size} weights for {outputs} outputs, kernel {g.kernel}")
-    attrs = {"weight": w.load(outputs, size // outputs // kernel, *g.kernel)}
+    attrs = {"weight": floats(w.load(outputs, size // outputs // kernel, *g.kernel))}
     if has_bias:
         attrs["bias"] = w.load(outputs, type=1)
     p.blobs = 2

@@ -101,6 +101,13 @@ def quantize_channels(t: Tracer, x: Operand, scales: Attribute) -> Operand:
     return t.emit("int8.Quantize", x, t.array(values), names=["input", "scales"])
 
 
+def floats(weight: Attribute) -> Attribute:
+    """Return the weight of a layer that has no scales, which must not be int8."""
+    if weight.dtype == "i8":
+        raise ParameterError("the weights are int8, but parameter 8 does not say that there are scales for them")
+    return weight
+
+
 class Int8Weights:
     """The scales of an int8 layer and its weights with those scales applied.
 

@@ -10,7 +10,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Attribute, Operand
 from pnnx_fast.ncnn.layers.elementwise import activation
-from pnnx_fast.ncnn.layers.int8 import Int8Weights, dynamic_int8_linear, fake_quantize, takes_int8
+from pnnx_fast.ncnn.layers.int8 import Int8Weights, dynamic_int8_linear, fake_quantize, floats, takes_int8
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.option import warn
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, number, shape_of
@@ -36,7 +36,8 @@ def inner_product(p: Params, w: Weights) -> Build:
     act = activation(p.int(9), p.floats(10))
     if size % outputs:
         raise ParameterError(f"{size} weights for {outputs} outputs")
-    attrs = {"weight": w.load(outputs, size // outputs)}
+    weight = w.load(outputs, size // outputs)
+    attrs = {"weight": weight if int8 else floats(weight)}
     if has_bias:
         attrs["bias"] = w.load(outputs, type=1)
     # Terms above 100 change nothing here: only convolutions have a scale of their output.

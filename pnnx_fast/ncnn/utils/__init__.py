@@ -25,7 +25,7 @@ def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
 
 
 def print_topk(cls_scores: Array, topk: int) -> None:
-    """Print the classes with the highest scores, best first: ``class = score``."""
+    """Print the classes with the highest scores, best first: ``class=score``."""
     scores = np.asarray(cls_scores).reshape(-1)
     for index in np.argsort(-scores, kind="stable")[:topk]:
-        print(f"{index} = {scores[index]:f}")
+        print(f"{index}={scores[index]:f}")
