@@ -24,6 +24,7 @@ _TYPED = frozenset(TYPED.split())
 RESTORING: dict[str, tuple[str, str]] = {
     "restore_dtypes": ("restore_dtypes", f"{TYPED} torch.arange torch.full pnnx.Expression"),
     "restore_constants": ("restore_constants", "pnnx.Expression Tensor.select"),
+    "restore_scalars": ("restore_scalars", "pnnx.Attribute"),
     "restore_modules": ("restore_modules", "pnnx.Attribute"),
     "restore_shapes": (
         "restore_shapes",
