@@ -448,6 +448,7 @@ class Interrupting:
         if name == "pnnx_fast.cli.bench":
             signal.raise_signal(signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let programs in the background ignore it
 sys.meta_path.insert(0, Interrupting())
 sys.exit(main(["info", "nope"]))
 """
