@@ -31,7 +31,7 @@ def restore_scalars(graph: Graph) -> bool:
         if not _is_short(op):
             continue
         x = op.outputs[0]
-        if {_rank_told(user, x) for user in x.consumers} - {None} == {0}:
+        if _ranks_told(x) == {0}:
             ((key, vector),) = op.attrs.items()
             op.attrs[key] = Attribute.from_data(vector.dtype, (), vector.data)
             x.shape = ()
@@ -44,6 +44,14 @@ def _is_short(op: Operator | None) -> bool:
     if op is None or op.type != "pnnx.Attribute" or len(op.attrs) != 1 or len(op.outputs) != 1:
         return False
     return next(iter(op.attrs.values())).shape in ((1,), ())
+
+
+def _ranks_told(x: Operand) -> set[int | None]:
+    """Dimensions that a constant of one entry has as an operand of operators, also of those that take lists."""
+    readers = [(user, x) for user in x.consumers]
+    lists = [user.outputs[0] for user in x.consumers if user.type == "prim::ListConstruct" and user.outputs]
+    readers += [(user, made) for made in lists for user in made.consumers]
+    return {_rank_told(*reader) for reader in readers} - {None}
 
 
 def _rank_told(op: Operator, x: Operand) -> int | None:

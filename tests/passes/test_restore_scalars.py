@@ -32,6 +32,8 @@ def graph_of(text: str, value: float = 0.5, dtype: str = "f32") -> pnnx_fast.Gra
         (f"{TOTAL} | aten::mul m 2 1 t v y | pnnx.Expression e 2 1 x v z expr=add(@0,@1) #x=(2,3)f32 #z=(2,3)f32 | "
          "pnnx.Output o 2 0 y z", [(), (2, 3)]),
         (f"{TOTAL} | torch.stack s 3 1 t v t y dim=0 #v=(1)f32 #y=(3)f32 | pnnx.Output o 1 0 y", [(3,)]),
+        (f"{TOTAL} | prim::ListConstruct l 2 1 t v l | prim::Constant d 0 1 d value=0 | "
+         "torch.stack s 2 1 l d y $tensors=l $dim=d #y=(2)f32 | pnnx.Output o 1 0 y", [(2,)]),
         ("torch.stack s 2 1 v v y dim=0 #v=(1)f32 #y=(2,1)f32 | pnnx.Output o 1 0 y", [(2, 1)]),
         ("torch.flatten f 1 1 x w start_dim=0 end_dim=-1 #w=(6)f32 | torch.cat c 2 1 v w y dim=0 #y=(7)f32 | "
          f"{TOTAL} | pnnx.Expression e 2 1 t v z expr=add(@0,@1) | pnnx.Output o 2 0 y z", [(7,), (1,)]),
