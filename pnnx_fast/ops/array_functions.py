@@ -54,6 +54,12 @@ def check(index: Array, size: int, wrap: bool = True) -> None:
         raise IndexRangeError(int(bad.flat[0]), size)
 
 
+def reduce_at(function: np.ufunc, y: Array, key: Any, values: Any) -> None:
+    """Reduce values, which may broadcast, into places of an array."""
+    # numpy reads beyond the end of values that broadcast to an index of several dimensions.
+    function.at(y, key, np.ascontiguousarray(np.broadcast_to(values, y[key].shape)))
+
+
 def places(x: Array, dim: int, index: Array) -> tuple[Any, ...]:
     """Key of the elements that an index names along a dimension."""
     check(index, x.shape[dim], wrap=False)

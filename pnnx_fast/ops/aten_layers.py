@@ -201,8 +201,9 @@ def col2im(b: Builder, input: Tensor, output_size: Any, size: Any, dilation: Any
 @operator("aten::stft", native=False)
 def stft(b: Builder, input: Tensor, n_fft: Any, hop: Any, length: Any, window: Any, *rest: Any) -> Tensor:
     """Fourier transforms of windows that slide, without padding in the older of the two forms. torch.stft."""
-    names = ("center", "pad_mode", "normalized", "onesided", "return_complex", "align_to_window")[6 - len(rest) :]
-    fields = {"center": False, **dict(zip(names, rest, strict=True))}
+    newer = ("center", "pad_mode", "normalized", "onesided", "return_complex", "align_to_window")
+    names = newer if len(rest) > 4 else newer[2:]
+    fields = {"center": False, **dict(zip(names[: len(rest)], rest, strict=True))}  # the last came later to both forms
     fields |= {"n_fft": n_fft, "hop_length": hop, "win_length": length, "window": window}
     return tensor(b, "torch.stft", input=input, **fields)
 
@@ -402,7 +403,8 @@ def transformer_encoder_layer(
 @operator("aten::to", "aten::_to_copy")
 def to(b: Builder, input: Tensor, *rest: Any) -> Tensor:
     """Another dtype; devices mean nothing here. torch.Tensor.to."""
-    for value in rest:
+    # With all seven arguments only the first is a dtype; layouts and memory formats are numbers, too.
+    for value in rest[:1] if len(rest) == 7 else rest:
         if isinstance(value, Tensor):
             return b.cast(input, value.dtype)
         if isinstance(value, int) and not isinstance(value, bool):

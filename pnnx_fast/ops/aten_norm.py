@@ -1,4 +1,4 @@
-"""Norms and softmax that a converter left as TorchScript calls, arguments by position."""
+"""Norms, softmax and ELU that a converter left as TorchScript calls, arguments by position."""
 
 from __future__ import annotations
 
@@ -61,6 +61,15 @@ def safe_softmax(b: Builder, input: Tensor, dim: int, dtype: Any = None) -> Valu
     axes = [axis_of(dim, input.ndim)] if input.ndim else []
     most = tensor(b, "torch.amax", input=input, dim=axes, keepdim=True) if input.size else input
     return lower_expression(b, "where(eq(@0,@1),0,@2)", [most, -math.inf, y])
+
+
+@operator("aten::elu")
+def elu(b: Builder, input: Tensor, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0) -> Tensor:
+    """F.elu with factors of the result and of what is below zero, as of SELU and CELU taken apart."""
+    if scale == input_scale == 1:
+        return tensor(b, "F.elu", input=input, alpha=alpha)
+    text = "where(gt(@0,0),mul(@0,@2),mul(expm1(mul(@0,@3)),mul(@1,@2)))"
+    return cast(Tensor, lower_expression(b, text, [input, alpha, scale, input_scale]))
 
 
 @operator("aten::_weight_norm")

@@ -87,7 +87,6 @@ FORWARDED: dict[str, tuple[str, ...]] = {
     "cumsum": ("torch.cumsum", "input dim dtype"),
     "detach": ("torch.clone", "input"),
     "diag": ("torch.diag", "input diagonal"),
-    "elu": ("F.elu", "input alpha _ _"),
     "embedding": ("F.embedding", "weight input _ _ _"),
     "empty": ("torch.empty", "size dtype _ _ _ _"),
     "empty_like": ("torch.empty_like", "input dtype _ _ _ _"),

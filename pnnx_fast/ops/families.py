@@ -26,8 +26,8 @@ FAMILIES: dict[str, str] = {
         aten::conv_transpose1d aten::conv_transpose2d aten::conv_transpose3d aten::cos aten::cosh aten::cpu
         aten::cross aten::cumprod aten::cumsum aten::deg2rad aten::dequantize aten::detach aten::detach_
         aten::detach_copy aten::diag aten::diagonal aten::diagonal_copy aten::diff aten::digamma aten::dim aten::div
-        aten::divide aten::dropout aten::elu aten::embedding aten::empty aten::empty_like aten::eq aten::erf
-        aten::erfc aten::erfinv aten::exp aten::exp2 aten::expand aten::expand_as aten::expand_copy aten::expm1
+        aten::divide aten::dropout aten::embedding aten::empty aten::empty_like aten::eq aten::erf aten::erfc
+        aten::erfinv aten::exp aten::exp2 aten::expand aten::expand_as aten::expand_copy aten::expm1
         aten::feature_alpha_dropout aten::feature_dropout aten::fft_fft aten::fft_fft2 aten::fft_fftn aten::fft_hfft
         aten::fft_hfft2 aten::fft_hfftn aten::fft_ifft aten::fft_ifft2 aten::fft_ifftn aten::fft_ihfft
         aten::fft_ihfft2 aten::fft_ihfftn aten::fft_irfft aten::fft_irfft2 aten::fft_irfftn aten::fft_rfft
@@ -97,7 +97,7 @@ FAMILIES: dict[str, str] = {
         aten::trapezoid aten::trapz
     """,
     "aten_norm": """
-        aten::_native_batch_norm_legit_no_training aten::_safe_softmax aten::_weight_norm aten::batch_norm
+        aten::_native_batch_norm_legit_no_training aten::_safe_softmax aten::_weight_norm aten::batch_norm aten::elu
         aten::native_batch_norm aten::native_group_norm aten::native_layer_norm
     """,
     "aten_numpy": """

@@ -135,13 +135,17 @@ def standing(strides: Sequence[int], axis: int) -> tuple[int, ...]:
 
 def check_index(x: Tensor, index: Tensor, axis: int, inside: Sequence[Tensor]) -> None:
     """Raise unless the index has the rank of ``x`` and fits into it and into all of ``inside``."""
+    _check_fit(x, index, axis, inside)
+    check_constant(index, x.shape[axis], False)
+
+
+def _check_fit(x: Tensor, index: Tensor, axis: int, inside: Sequence[Tensor]) -> None:
     for t in (x, *inside):
         fits = t.ndim == index.ndim and all(
             n <= m or (t is x and d == axis) for d, (n, m) in enumerate(zip(index.shape, t.shape, strict=False))
         )
         if not fits:
             raise ShapeError("index does not fit", operand="index", expected=t.shape, actual=index.shape)
-    check_constant(index, x.shape[axis], False)
 
 
 def named_along(b: Builder, x: Tensor, index: Tensor, axis: int, *, temporary: bool = False) -> Tensor:
@@ -149,6 +153,8 @@ def named_along(b: Builder, x: Tensor, index: Tensor, axis: int, *, temporary: b
 
     ``temporary``: what it gives is not the result of the operator that is being lowered.
     """
+    if index.size:
+        _check_fit(x, index, axis, ())
     index = index_tensor(b, index)
     y = (b.empty if temporary else b.result)(index.shape, x.dtype)
     b.step("gather", x=x, index=index, y=y, xs=standing(x.strides, axis), ys=y.strides, **fields_along(x, index, axis))

@@ -11,7 +11,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops.array_functions import check, places
+from pnnx_fast.ops.array_functions import check, places, reduce_at
 
 
 def scatter(x: Array, dim: int, index: Array, src: Any, reduce: str | None = None) -> Array:
@@ -24,7 +24,7 @@ def scatter(x: Array, dim: int, index: Array, src: Any, reduce: str | None = Non
     if reduce is None:
         y[where] = values
     else:
-        {"add": np.add, "multiply": np.multiply}[reduce].at(y, where, np.asarray(values, y.dtype))
+        reduce_at({"add": np.add, "multiply": np.multiply}[reduce], y, where, np.asarray(values, y.dtype))
     return y
 
 
@@ -39,10 +39,10 @@ def scatter_reduce(x: Array, dim: int, index: Array, src: Array, reduce: str, in
     if not include_self:
         least, most = (-np.inf, np.inf) if x.dtype.kind == "f" else (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
         y[where] = neutral.get(reduce, least if reduce == "amax" else most)
-    functions[reduce].at(y, where, values)
+    reduce_at(functions[reduce], y, where, values)
     if reduce == "mean":
         count = np.full(x.shape, int(include_self), np.int64)
-        np.add.at(count, where, 1)
+        reduce_at(np.add, count, where, 1)
         count = np.maximum(count, 1)
         y = y / count.astype(x.dtype) if x.dtype.kind == "f" else (y // count).astype(x.dtype)
     return y
@@ -76,7 +76,7 @@ def put(x: Array, index: Array, src: Array, accumulate: bool = False) -> Array:
     check(index, y.size)
     index, src = index.reshape(-1), src.reshape(-1)
     if accumulate:
-        np.add.at(y, index, src)
+        reduce_at(np.add, y, index, src)
     else:
         y[index] = src
     return y.reshape(x.shape)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops.array_functions import check
+from pnnx_fast.ops.array_functions import check, reduce_at
 from pnnx_fast.ops.array_functions import nonzero as places
 from pnnx_fast.ops.elementwise import intermediate
 from pnnx_fast.ops.index import index_tensors, named_along, take
@@ -89,6 +89,9 @@ def scatter_tuples(b: Builder, data: Tensor, indices: Tensor, updates: Tensor, *
     """Slices written or reduced at the places that tuples of indices name. ONNX, torch.index_put."""
     _check_reduction(reduction)
     entries = _tuples(b, data, indices)
+    slices = indices.shape[:-1] + data.shape[indices.shape[-1] :]
+    if updates.shape != slices:
+        raise ShapeError("updates are a slice for each tuple", operand="updates", expected=slices, actual=updates.shape)
     if reduction in ("none", "add"):
         return index_put(b, data, entries, updates, accumulate=reduction == "add")
     function: Any = {"mul": np.multiply, "max": np.maximum, "min": np.minimum}[reduction]
@@ -97,7 +100,7 @@ def scatter_tuples(b: Builder, data: Tensor, indices: Tensor, updates: Tensor, *
         y, places = x.copy(), tuple(np.moveaxis(i, -1, 0))
         for place, size in zip(places, x.shape, strict=False):
             check(place, size)
-        function.at(y, places, values)
+        reduce_at(function, y, places, values)
         return y
 
     return b.host(run, [data, indices, updates], [(data.shape, data.dtype)])[0]

@@ -13,6 +13,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError
+from pnnx_fast.ops._checks import number
 from pnnx_fast.ops._dtype import dtype_of
 from pnnx_fast.ops.aten import dtype_name
 from pnnx_fast.ops.create import normal as normal_by_name
@@ -23,8 +24,8 @@ from pnnx_fast.ops.symbolic import Builder, Tensor
 Draw = Callable[..., Any]
 
 
-def _dtype(number: Any, default: DType | str) -> DType:
-    return dtype_of(dtype_name(number), default)
+def _dtype(code: Any, default: DType | str) -> DType:
+    return dtype_of(dtype_name(code), default)
 
 
 def _whole(low: int, high: int) -> Draw:
@@ -74,9 +75,17 @@ def exponential(b: Builder, input: Tensor, lambd: float = 1.0, generator: Any = 
 
 
 @operator("aten::normal", native=False, random=True)
-def normal(b: Builder, mean: Any, std: Any = 1.0, *_: Any) -> Tensor:
+def normal(b: Builder, mean: Any, std: Any = 1.0, *rest: Any) -> Tensor:
     """Normal numbers of given mean and standard deviation, each a number or a tensor. torch.normal."""
+    if len(rest) == 2:  # in place: of what, mean, deviation, generator
+        return _drawn(b, mean.shape, mean.dtype, number(std, "mean"), number(rest[0], "std"))
+    if len(rest) == 6:  # of a size: mean, deviation, size, generator, dtype, layout, device, pinned
+        return _drawn(b, rest[0], _dtype(rest[2], "float32"), number(mean, "mean"), number(std, "std"))
     return normal_by_name(b, None, mean, std)
+
+
+def _drawn(b: Builder, size: Any, dtype: DType, mean: Any, std: Any) -> Tensor:
+    return random_numbers(b, size, dtype, lambda rng, n: mean + std * rng.standard_normal(n), [])
 
 
 @operator("aten::poisson", native=False, random=True)

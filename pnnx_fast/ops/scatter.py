@@ -16,7 +16,7 @@ from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
 from pnnx_fast.ops import index_functions
-from pnnx_fast.ops.array_functions import check
+from pnnx_fast.ops.array_functions import check, reduce_at
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.index import (
     check_constant,
@@ -329,7 +329,7 @@ def index_put(b: Builder, input: Tensor, indices: Any, values: Any, *, accumulat
                 check(arrays[sum(isinstance(o, Tensor) for o in entries[:axis])], x.shape[axis])
         key = numpy_key(entries, arrays)
         if accumulate:
-            np.add.at(y, key, value)
+            reduce_at(np.add, y, key, value)
         else:
             y[key] = value
         return y

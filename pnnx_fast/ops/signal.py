@@ -345,7 +345,7 @@ def inverse_spectrogram(
         "length": None if length is None else length + 2 * pad,
     }  # fmt: skip
     y = _emit_istft(b, spectrogram, window, options)
-    return y.narrow(y.ndim - 1, pad, y.shape[-1] - 2 * pad) if pad else y
+    return y.narrow(y.ndim - 1, pad, y.shape[-1] - 2 * pad) if pad and length is not None else y
 
 
 # -- Sliding blocks ----------------------------------------------------------------------------------------------------

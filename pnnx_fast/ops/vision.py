@@ -189,7 +189,8 @@ def nms(b: Builder, arg_0: Tensor, arg_1: Tensor, *, arg_2: float) -> Any:
         raise ShapeError("boxes are rows of (x1, y1, x2, y2)", operand="arg_0", actual=arg_0.shape)
     if arg_1.shape != arg_0.shape[:1]:
         raise ShapeError("every box has a score", operand="arg_1", expected=arg_0.shape[:1], actual=arg_1.shape)
-    return b.dynamic(lambda boxes, scores: apart(boxes, scores, arg_2), [arg_0, arg_1])
+    # A share in float32 is compared with a number in float64.
+    return b.dynamic(lambda boxes, scores: apart(boxes, scores, np.float64(arg_2)), [arg_0, arg_1])
 
 
 def apart(boxes: Array, scores: Array, most: float, count: int | None = None) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -205,24 +206,35 @@ def _module_weights(parts: list[_Projection], outer: Array, outer_bias: Array | 
 
 
 def _module_mask(graph: Graph, mask: Operand, n: int, heads: int, op: Operator) -> Operand | None:
-    """A mask of scores (n, heads, length, length) as the module takes it: of two axes, or with n · heads in one."""
+    """A mask of scores (n, heads, length, length) as the module takes it: of two axes, or with n · heads in one.
+
+    Truths say what takes part in the function, and what is hidden in the module.
+    """
     shape = sizes(mask)
-    if shape is None:
+    lengths = tuple((x.shape or (0,))[-2] if x is not None and len(x.shape or ()) > 1 else 0
+                    for x in (op.named_input("query"), op.named_input("key")))  # fmt: skip
+    if shape is None or min(lengths) < 1:
         return None
     data = constant_array(mask)
     if data is not None:
-        full = (1,) * (4 - data.ndim) + data.shape
-        flat = data.reshape(full[2:]) if full[:2] == (1, 1) else None
-        if flat is None:
-            flat = np.broadcast_to(data, (n, heads, *full[2:])).reshape(n * heads, *full[2:])
-        return new_constant(graph, flat, f"{op.name}_mask", f"{op.name}_mask", op)
-    if int(np.prod(shape[:-2])) != 1:
+        data = ~data if data.dtype == np.bool_ else data
+        lead = (1,) * (4 - data.ndim) + data.shape
+        groups = () if lead[:2] == (1, 1) else (n * heads,)
+        full = np.broadcast_to(data, (n if groups else 1, heads if groups else 1, *lengths))
+        return new_constant(graph, full.reshape(*groups, *lengths), f"{op.name}_mask", f"{op.name}_mask", op)
+    if int(np.prod(shape[:-2])) != 1 or tuple(shape[-2:]) != lengths or mask.dtype is None:
         return None
-    if len(shape) == 2:
-        return mask
-    made = unused_operand(graph, f"{mask.name}_flat", shape[-2:], mask.dtype)
-    graph.new_operator_before("Tensor.reshape", f"{op.name}_mask", op, inputs=[mask], outputs=[made],
-                              inputnames=["input"], params={"shape": list(shape[-2:])})  # fmt: skip
+    if len(shape) != 2:
+        mask = _before(graph, op, "Tensor.reshape", mask, f"{mask.name}_flat", shape=list(lengths))
+    return _before(graph, op, "torch.bitwise_not", mask, f"{mask.name}_hidden") if mask.dtype == "bool" else mask
+
+
+def _before(graph: Graph, op: Operator, kind: str, x: Operand, name: str, **params: Any) -> Operand:
+    """The result of an operator on a mask of two axes, in front of an attention."""
+    made = unused_operand(graph, name, (x.shape or ())[-2:], x.dtype)
+    graph.new_operator_before(
+        kind, graph.free_name(f"{op.name}_mask"), op, inputs=[x], outputs=[made], inputnames=["input"], params=params
+    )
     return made
 
 

@@ -11,7 +11,7 @@ from pnnx_fast.passes.moves import pairs
 from pnnx_fast.passes.restore_tuples import take_apart, taken
 from pnnx_fast.simplify.table import simplification
 
-__all__: list[str] = []
+__all__ = ["is_list"]
 
 _CONSTRUCT = ("prim::ListConstruct", "prim::TupleConstruct")
 _UNPACK = ("prim::ListUnpack", "prim::TupleUnpack")
@@ -30,6 +30,14 @@ _SPLITTING = frozenset({
 _POOLS = frozenset(
     name for d in "123" for name in (f"nn.MaxPool{d}d", f"F.max_pool{d}d", f"nn.AdaptiveMaxPool{d}d")
 ) | frozenset(f"F.adaptive_max_pool{d}d" for d in "123")
+
+
+def is_list(x: Operand) -> bool:
+    """Whether an operand is a list or tuple of several tensors, which has no shape."""
+    maker = x.producer
+    if maker is None or x.shape is not None:
+        return False
+    return maker.type in _CONSTRUCT or (maker.type in _SPLITTING and len(maker.outputs) == 1)
 
 
 def _inline(graph: Graph, types: Container[str]) -> int:

@@ -21,6 +21,7 @@ from pnnx_fast.ir.parameter import OPEN_END, per_axis
 from pnnx_fast.passes.drop_identity import IDENTITIES
 from pnnx_fast.passes.moves import PERMUTATIONS, become, bypass, pairs, permutation
 from pnnx_fast.simplify.expressions import set_expression, sizes
+from pnnx_fast.simplify.lists import is_list
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -43,8 +44,7 @@ def _keeps_shape(op: Operator) -> bool:
 
 def _is_alone(op: Operator) -> bool:
     """Whether there is one input, which is no list of several."""
-    maker = op.inputs[0].producer
-    return len(op.inputs) == 1 and (maker is None or maker.type != "prim::ListConstruct")
+    return len(op.inputs) == 1 and not is_list(op.inputs[0])
 
 
 def _is_same(op: Operator) -> bool:

@@ -50,7 +50,22 @@ def test_attention_in_two_steps_is_attention_in_one(attention: dict[str, Net]) -
     for i in (4, 5):
         y, k, v = extract(attention["cached"], ["y", "nk", "nv"], x=x[i : i + 1], m=causal(1, i + 1), pk=k, pv=v)
         np.testing.assert_allclose(y, whole[i : i + 1], atol=1e-5)
-    assert k.shape == v.shape
+    assert k.shape == v.shape == (HEADS, 6, SIZE // HEADS)
+
+
+def test_another_sequence_is_all_of_the_past() -> None:
+    """Where queries, keys and values come as several blobs, be they one tensor, a cache takes the place of keys."""
+    arrays = [part for _ in range(4) for part in (RNG.normal(size=(SIZE, SIZE)) / 3, RNG.normal(size=SIZE))]
+    weights = b"".join(tagged(a) if a.ndim > 1 else np.float32(a).tobytes() for a in arrays)
+    head = ["Input i 0 1 x", "Input k 0 1 pk", "Input l 0 1 pv", "Split s 1 3 x q k v"]
+    net = load(
+        param(*head, f"MultiHeadAttention a 5 3 q k v pk pv y nk nv 0={SIZE} 1={HEADS} 2={SIZE * SIZE} 7=1"), weights
+    )
+    x = RNG.normal(size=(3, SIZE)).astype(np.float32)
+    past = RNG.normal(size=(HEADS, 4, SIZE // HEADS)).astype(np.float32)
+    _, k, v = extract(net, ["y", "nk", "nv"], x=x, pk=past, pv=2 * past)
+    np.testing.assert_array_equal(k, past)
+    np.testing.assert_array_equal(v, 2 * past)
 
 
 def test_attention_takes_a_mask_of_bytes(attention: dict[str, Net]) -> None:

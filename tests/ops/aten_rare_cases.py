@@ -53,6 +53,8 @@ RARE: list[tuple[Any, ...]] = [
     ("aten::nll_loss2d", np.ascontiguousarray(LOG.reshape(7, 5, 1, 1)), CLASS.reshape(7, 1, 1), None, 0, -100),
     ("aten::permute_copy", X, [2, 0, 1]),
     ("aten::row_stack", [X, X]),
+    ("aten::elu", X, 1.67, 1.05, 1.0),
+    ("aten::elu", X, 1.0, 1.5, 0.5),
     ("aten::segment_reduce", M, "mean", np.array([1, 0, 3]), None, None, 0, False, None),
     ("aten::segment_reduce", M, "prod", np.array([1, 0, 3]), None, None, 0, True, 2.5),
     ("aten::segment_reduce", X, "max", None, None, np.array([[0, 2, 2, 3]] * 3), 1, True, None),

@@ -304,6 +304,19 @@ def test_faults_name_what_is_wrong() -> None:
         run("SoftmaxCrossEntropyLoss", X, LABELS, reduction="product")
     with pytest.raises(IndexError):
         run("NegativeLogLikelihoodLoss", X, LABELS - 100)
+    with pytest.raises(ShapeError, match="does not fit"):
+        run("GatherElements", np.ones((3, 4), np.float32), np.zeros((60, 4), np.int64), axis=1)
+    with pytest.raises(ShapeError, match="a slice for each tuple"):
+        run("ScatterND", np.ones(2, np.float32), np.zeros((2, 3, 1), np.int64), np.ones(3, np.float32), reduction="mul")
     for reduction in ("none", "max"):
         with pytest.raises(IndexError):
             run("ScatterND", X, np.int64([[3]]), UPDATES[:1].repeat(2, 1), reduction=reduction)
+
+
+def test_resizing_by_factors_that_are_no_floats() -> None:
+    """Sizes are products in float32, as onnxruntime has them; a tensor that keeps its sizes is copied."""
+    for n, factor, size in ((90, 0.7, 63), (45, 1.4, 63), (50, 2.3, 115)):
+        assert run("Resize", np.zeros((1, 1, 3, n), np.float32), scales=(1.0, 1.0, 1.0, factor)).shape[3] == size
+    x = np.float32([[[[0.1257, -0.1321]]]])
+    for mode in ("nearest", "linear"):
+        np.testing.assert_array_equal(run("Resize", x, scales=(1.0, 1.0, 1.0, 1.25), mode=mode), x)

@@ -42,6 +42,8 @@ def test_random_by_position(kind: str, arguments: tuple[object, ...]) -> None:
         ("aten::normal", (X * 0, 2.0, None), "f4", 0, 2),
         ("aten::normal", (1.0, X * 0 + 2, None), "f4", 1, 2),
         ("aten::normal", (X * 0 + 1, X * 0 + 2, None), "f4", 1, 2),
+        ("aten::normal", (X, 3.0, 2.0, None), "f4", 3, 2),
+        ("aten::normal", (3.0, 2.0, [40, 50], None, 7, *NONE[1:]), "f8", 3, 2),
         ("aten::poisson", (X * 0 + 4, None), "f4", 4, 2),
         ("aten::multinomial", (np.ones((40, 100)), 50, False, None), "i8", 49.5, 28.9),
         ("aten::multinomial", (np.ones((40, 100), np.float32), 50, True, None), "i8", 49.5, 28.9),
@@ -139,3 +141,16 @@ def test_a_boolean_that_was_lost_is_asked_for() -> None:
     assert run("Tensor.fill", mask, value=1).all()
     with pytest.raises(ParameterError, match="which boolean"):
         run("Tensor.fill", mask, value=None)
+
+
+def test_numbers_that_are_no_dtypes() -> None:
+    """With all arguments, devices, layouts and memory formats follow the dtype, which may be none."""
+    for rest in ((None, 0, "cpu", False, False, False, None), (None, None, None, None, False, False, 2)):
+        assert call("aten::to", (X, *rest), 1).dtype == np.float32
+    assert call("aten::to", (X, 7, 0, "cpu", False, False, False, None), 1).dtype == np.float64
+
+
+def test_values_that_broadcast_to_indices_are_added_one_by_one() -> None:
+    places = [np.array([[0, 1, 0], [1, 0, 0]])]
+    y = call("aten::index_put", (np.zeros(2, "c8"), places, np.array([1 + 1j, 2, 3j], "c8"), True), 1)
+    np.testing.assert_array_equal(y, [3 + 7j, 3 + 1j])

@@ -195,3 +195,10 @@ def _choice(kind: str, share: float) -> Graph:
         f"7767517\n4 3\npnnx.Input a 0 1 boxes\npnnx.Input b 0 1 scores\n"
         f"{kind} n 2 1 boxes scores y arg_2={share} $arg_0=boxes $arg_1=scores\npnnx.Output out 1 0 y\n"
     )
+
+
+@pytest.mark.parametrize("most, kept", [(0.6, [0]), (0.61, [0, 1])])
+def test_shares_are_compared_with_numbers_of_more_digits(most: float, kept: list[int]) -> None:
+    """Three fifths in float32 are more than 0.6."""
+    boxes, scores = np.float32([[0, 0, 5, 1], [0, 0, 3, 1]]), np.float32([0.9, 0.8])
+    assert run("pnnx.custom_op.torchvision.nms", boxes, scores, arg_2=most).tolist() == kept

@@ -267,3 +267,61 @@ def test_what_is_written_to_stays_a_tensor_of_its_own(case: str) -> None:
     np.testing.assert_array_equal(Model(graph)(x), want)
     graph.simplify()
     np.testing.assert_array_equal(Model(graph)(x), want)
+
+
+HEADS = """pnnx.Input in 0 1 x #x=(2,6,8)f32
+nn.Linear q 1 1 x q0 bias=True in_features=8 out_features=8 @weight=(8,8)f32 @bias=(8)f32 #x=(2,6,8)f32 #q0=(2,6,8)f32
+nn.Linear k 1 1 x k0 bias=True in_features=8 out_features=8 @weight=(8,8)f32 @bias=(8)f32 #x=(2,6,8)f32 #k0=(2,6,8)f32
+nn.Linear v 1 1 x v0 bias=True in_features=8 out_features=8 @weight=(8,8)f32 @bias=(8)f32 #x=(2,6,8)f32 #v0=(2,6,8)f32
+Tensor.reshape q1 1 1 q0 q1 shape=(2,6,2,4) $input=q0 #q0=(2,6,8)f32 #q1=(2,6,2,4)f32
+Tensor.reshape k1 1 1 k0 k1 shape=(2,6,2,4) $input=k0 #k0=(2,6,8)f32 #k1=(2,6,2,4)f32
+Tensor.reshape v1 1 1 v0 v1 shape=(2,6,2,4) $input=v0 #v0=(2,6,8)f32 #v1=(2,6,2,4)f32
+torch.transpose q2 1 1 q1 q2 dim0=1 dim1=2 $input=q1 #q1=(2,6,2,4)f32 #q2=(2,2,6,4)f32
+torch.transpose k2 1 1 k1 k2 dim0=1 dim1=2 $input=k1 #k1=(2,6,2,4)f32 #k2=(2,2,6,4)f32
+torch.transpose v2 1 1 v1 v2 dim0=1 dim1=2 $input=v1 #v1=(2,6,2,4)f32 #v2=(2,2,6,4)f32
+F.scaled_dot_product_attention a 4 1 q2 k2 v2 m y0 $query=q2 $key=k2 $value=v2 $attn_mask=m is_causal=False \
+#q2=(2,2,6,4)f32 #k2=(2,2,6,4)f32 #v2=(2,2,6,4)f32 #y0=(2,2,6,4)f32
+torch.transpose y1 1 1 y0 y1 dim0=1 dim1=2 $input=y0 #y0=(2,2,6,4)f32 #y1=(2,6,2,4)f32
+Tensor.reshape y2 1 1 y1 y2 shape=(2,6,8) $input=y1 #y1=(2,6,2,4)f32 #y2=(2,6,8)f32
+nn.Linear o 1 1 y2 y bias=True in_features=8 out_features=8 @weight=(8,8)f32 @bias=(8)f32 #y2=(2,6,8)f32 #y=(2,6,8)f32
+pnnx.Output out 1 0 y #y=(2,6,8)f32
+"""
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("kind", ["bool", "f32"])
+@pytest.mark.parametrize("shape", [(6, 6), (1, 1, 6, 6), (1, 1, 1, 6), (2, 1, 6, 6), (2, 2, 6, 6)])
+def test_masks_of_attention_mean_what_they_did(shape: tuple[int, ...], kind: str, given: bool) -> None:
+    """Truths take part in the function, and are hidden in the module, which wants a row for each query."""
+    rng = np.random.default_rng(0)
+    mask = rng.random(shape) < 0.7 if kind == "bool" else rng.standard_normal(shape).astype(np.float32)
+    mask[..., 0] = kind == "bool"
+    noted = f"({','.join(map(str, shape))}){kind}"
+    first = f"pnnx.Input in2 0 1 m #m={noted}" if given else f"pnnx.Attribute m 0 1 m @data={noted} #m={noted}"
+    lines = HEADS.splitlines()
+    lines.insert(1, first)
+    graph = Graph.parse(f"7767517\n{len(lines)} {len(lines)}\n" + "\n".join(lines) + "\n")
+    for op in graph.ops:
+        for key in op.attrs:
+            shape_of = op.attrs[key].shape
+            op.attrs[key] = Attribute(mask if op.name == "m" else rng.standard_normal(shape_of).astype(np.float32))
+    x = rng.standard_normal((2, 6, 8)).astype(np.float32)
+    arrays = [x, mask] if given else [x]
+    want = Model(graph)(*arrays)
+    simplify(graph)
+    fused = [op for op in graph.ops if op.type == "nn.MultiheadAttention"]
+    assert len(fused) == (not given or (shape[-2:] == (6, 6) and max(shape[:-2], default=1) == 1))
+    assert all(op.inputs[-1].shape[-2:] == (6, 6) for op in fused)  # type: ignore[index]
+    np.testing.assert_allclose(Model(graph)(*arrays), want, rtol=0, atol=3e-6 * np.abs(want).max())
+
+
+def test_a_list_that_is_joined_stays_joined() -> None:
+    graph = Graph.parse(
+        "7767517\n4 3\npnnx.Input in 0 1 x #x=(2,6)f32\ntorch.chunk c 1 1 x l chunks=2 dim=1 $input=x #x=(2,6)f32\n"
+        "torch.cat j 1 1 l y dim=0 #y=(4,3)f32\npnnx.Output out 1 0 y #y=(4,3)f32\n"
+    )
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    want = Model(graph)(x)
+    simplify(graph)
+    np.testing.assert_array_equal(Model(graph)(x), want)
+    assert want.shape == (4, 3)

@@ -157,8 +157,9 @@ class _MultiHead:
         if query is None or key is None or value is None:
             raise ShapeError("queries, keys and values must be given")
         q = self._project(t, query, 0)
-        k, all_k = self._with_past(t, key, 1, past_k, key is query)
-        v, all_v = self._with_past(t, value, 2, past_v, value is query)
+        own = count == 1  # as ncnn has it: the same blob given twice is another sequence
+        k, all_k = self._with_past(t, key, 1, past_k, own)
+        v, all_v = self._with_past(t, value, 2, past_v, own)
         y = attend(t, self._heads(t, q), k, v, _mask(t, mask), self.scale, self.quantised)
         n, _, length, _ = shape_of(y)
         y = t.reshape(t.permute(y, [0, 2, 1, 3]), (n, length, self.size))
@@ -176,18 +177,13 @@ class _MultiHead:
     def _with_past(
         self, t: Tracer, x: Operand, which: int, past: Operand | None, own: bool
     ) -> tuple[Operand, Operand | None]:
-        """Keys or values by head, and the new cache (n, size, length)."""
-        if not self.cached:
-            return self._heads(t, self._project(t, x, which)), None
+        """Keys or values (n, heads, length, part), and the new cache of them."""
         if past is not None and not own:
             # Another sequence is attended to: its keys and values were computed once and for all.
-            cache = past
-        else:
-            current = t.permute(self._project(t, x, which), [0, 2, 1])
-            cache = current if past is None else t.concat([past, current], 2)
-        n, size, length = shape_of(cache)
-        split = t.reshape(cache, (n, self.heads, size // self.heads, length))
-        return t.permute(split, [0, 1, 3, 2]), cache
+            return past, past
+        current = self._heads(t, self._project(t, x, which))
+        whole = current if past is None else t.concat([past, current], 2)
+        return whole, whole if self.cached else None
 
 
 @layer("MultiHeadAttention", one_blob_only=False)
