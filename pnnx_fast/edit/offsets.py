@@ -11,8 +11,10 @@ from pnnx_fast._types import Array
 from pnnx_fast.edit.axes import FLATTENS, grouped
 from pnnx_fast.edit.grids import Build
 from pnnx_fast.errors import ShapeError
+from pnnx_fast.expression import Call, Input, Node
+from pnnx_fast.expression.tree import fold
 from pnnx_fast.ir import Operand, Operator
-from pnnx_fast.ir.literals import constant_array
+from pnnx_fast.ir.literals import constant_array, expression
 
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking
@@ -46,9 +48,23 @@ def mend_offsets(work: Unbaking, op: Operator) -> bool:
             step = _step(work, op, data, axis)
             if step is None:
                 continue
+            if len(data.reshape(-1)) == 1 and _is_scaled(op, i):
+                raise ShapeError("its offsets of items cannot be told from a batch of one", operator=op.where)
             _count(work, op, i, (other, axis), data.ndim, step)
             break
     return True
+
+
+def _is_scaled(op: Operator, i: int) -> bool:
+    """Whether an operand of an expression is multiplied: it counts items then, and not what lies between them."""
+    tree = expression(op)
+    return tree is not None and any(node.name == "mul" and Input(i) in node.children for node in _calls(tree))
+
+
+def _calls(tree: Node) -> list[Call]:
+    found: list[Call] = []
+    fold(tree, lambda node, _: found.append(node) if isinstance(node, Call) else None)
+    return found
 
 
 def _batch_axis(work: Unbaking, data: Array, other: Operand) -> int | None:

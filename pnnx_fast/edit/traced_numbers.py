@@ -67,8 +67,6 @@ class _Literals:
 
     def replaced(self, root: Node) -> tuple[Node, bool]:
         """The expression with sizes for numbers, and whether all numbers are told."""
-        if not self.sizes:
-            return root, True
         done: dict[int, Node] = {}
         for node in postorder(root):
             children = tuple(done[id(c)] for c in node.children)
@@ -103,10 +101,11 @@ class _Literals:
     def _size(self, name: str, other: Node, value: float) -> Node | None:
         """What a number is, that something is divided by or multiplied with; None for one that stays."""
         whole = value == int(value) if math.isfinite(value) else False
-        if whole and value > 1:
-            found = self._cells(name, other, int(value)) or (self._count(other, value) if name == "div" else None)
-            if found is not None:
-                return found
+        found = self._cells(name, other, int(value)) if whole and value > 1 else None
+        if found is None and whole and value >= 1 and name == "div":
+            found = self._count(other, value)
+        if found is not None:
+            return found
         if self._suspect(name, value):
             self.told = False
         return None

@@ -71,6 +71,17 @@ def test_a_sum_is_divided_by_how_many_there_were() -> None:
     follows(template, (2, 3), {"h": 4, "w": 6}, {"h": 5, "w": 3}, constants=ones)
 
 
+@pytest.mark.parametrize("b", [1, 2])
+def test_a_mean_of_the_items_of_a_batch(b: int) -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=({b},3)f32
+        torch.sum all 1 1 x a dim=(0) keepdim=False $input=x #a=(3)f32
+        pnnx.Expression mean 1 1 a m expr=div(@0,{b}) #m=(3)f32
+        pnnx.Output out 1 0 m
+    """
+    follows(template, (0,), {"b": b}, {"b": 4}, {"b": 3})
+
+
 def test_places_are_counted_and_kept_within_the_picture() -> None:
     template = """
         pnnx.Input in 0 1 x #x=(1,2,{h},{w})f32
@@ -107,6 +118,13 @@ def test_items_in_one_axis_take_rows_of_their_own(b: int, take: str) -> None:
     template = ROWS.replace("{take}", TAKES[take])
     follows(template, (0,), {"b": b, "n": 5}, {"b": 4, "n": 5}, {"b": 1, "n": 5}, constants=offsets)
     follows(template, (0, 1), {"b": b, "n": 5}, {"b": 4, "n": 7}, {"b": 1, "n": 4}, constants=offsets)
+
+
+def test_counts_of_items_that_are_multiplied_are_named() -> None:
+    text = ROWS.replace("{take}", TAKES["index"]).replace("add(@0,@1)", "add(@0,mul(@1,{n}))")
+    graph = traced(text, lambda b, n: {"first": np.zeros((1, 1, 1), np.int64)}, b=1, n=5)
+    with pytest.raises(ShapeError, match=r"place: its offsets of items cannot be told"):
+        graph.make_dynamic({"x": (0,)})
 
 
 SPANS: dict[str, Callable[[int], np.ndarray]] = {
