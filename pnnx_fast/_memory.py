@@ -10,14 +10,17 @@ import contextlib
 import mmap
 import os
 import re
+import threading
 from functools import cache
+from typing import Any
+from weakref import finalize
 
 import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import LimitError, ParameterError
 
-__all__ = ["aligned_bytes", "check_memory", "check_numbers", "format_bytes", "memory_limit"]
+__all__ = ["Tally", "aligned_bytes", "check_memory", "check_numbers", "format_bytes", "memory_limit"]
 
 HUGE = 2 << 20
 """Size of a huge page, and its alignment."""
@@ -133,3 +136,30 @@ def check_numbers(count: int) -> None:
     LimitError
     """
     check_memory(8 * count, f"{count} numbers")
+
+
+class Tally:
+    """Memory of several objects, as long as each is in use, which is compared with the limit together; thread-safe."""
+
+    def __init__(self) -> None:
+        self._nbytes = 0
+        self._lock = threading.RLock()  # objects may go while another one is added
+
+    def check(self, more: int, what: str) -> None:
+        """Compare what is in use, and so many bytes more, with the limit.
+
+        Raises
+        ------
+        LimitError
+        """
+        others = " and others that are in use" if self._nbytes else ""
+        check_memory(self._nbytes + more, what + others)
+
+    def add(self, holder: Any, nbytes: int) -> None:
+        """Count the memory of an object until it goes."""
+        self._change(nbytes)
+        finalize(holder, self._change, -nbytes).atexit = False
+
+    def _change(self, nbytes: int) -> None:
+        with self._lock:
+            self._nbytes += nbytes

@@ -11,8 +11,8 @@ from pnnx_fast._types import Array
 from pnnx_fast.edit.axes import FLATTENS, grouped
 from pnnx_fast.edit.grids import Build
 from pnnx_fast.errors import ShapeError
-from pnnx_fast.expression import Call, Input, Node
-from pnnx_fast.expression.tree import fold
+from pnnx_fast.expression import Call, Input
+from pnnx_fast.expression.tree import postorder
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.literals import constant_array, expression
 
@@ -48,7 +48,7 @@ def mend_offsets(work: Unbaking, op: Operator) -> bool:
             step = _step(work, op, data, axis)
             if step is None:
                 continue
-            if len(data.reshape(-1)) == 1 and _is_scaled(op, i):
+            if data.size == 1 and _is_scaled(op, i):
                 raise ShapeError("its offsets of items cannot be told from a batch of one", operator=op.where)
             _count(work, op, i, (other, axis), data.ndim, step)
             break
@@ -58,13 +58,8 @@ def mend_offsets(work: Unbaking, op: Operator) -> bool:
 def _is_scaled(op: Operator, i: int) -> bool:
     """Whether an operand of an expression is multiplied: it counts items then, and not what lies between them."""
     tree = expression(op)
-    return tree is not None and any(node.name == "mul" and Input(i) in node.children for node in _calls(tree))
-
-
-def _calls(tree: Node) -> list[Call]:
-    found: list[Call] = []
-    fold(tree, lambda node, _: found.append(node) if isinstance(node, Call) else None)
-    return found
+    products = [] if tree is None else [n for n in postorder(tree) if isinstance(n, Call) and n.name == "mul"]
+    return any(Input(i) in node.children for node in products)
 
 
 def _batch_axis(work: Unbaking, data: Array, other: Operand) -> int | None:

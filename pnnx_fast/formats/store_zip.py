@@ -14,12 +14,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal, Self, TypeAlias
-from weakref import WeakValueDictionary, finalize
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from pnnx_fast._core import store
-from pnnx_fast._memory import check_memory
+from pnnx_fast._memory import Tally, check_memory
 from pnnx_fast._types import PathLike
 from pnnx_fast.errors import FormatError, LimitError
 from pnnx_fast.ir.mapped import map_file, release
@@ -113,7 +113,7 @@ class StoreZipReader:
         self._repeated = self._repeats(entries) if len(self._entries) < len(entries) else {}
         self._checked: set[_Entry] = set()
         self._inflated: WeakValueDictionary[_Entry, Bytes] = WeakValueDictionary()
-        self._inflated_bytes = 0
+        self._in_use = Tally()
 
     def names(self) -> list[str]:
         """Names of the entries in the order of the archive."""
@@ -179,19 +179,13 @@ class StoreZipReader:
         """Content of a deflated entry: one array for all who hold it, and no more of all entries than memory allows."""
         held = self._inflated.get(entry)
         if held is None:
-            others = " and others that are in use" if self._inflated_bytes else ""
-            what = f"{self.path or '<memory>'}: entry {entry.name!r}{others}"
-            check_memory(self._inflated_bytes + entry.size, what)
+            self._in_use.check(entry.size, f"{self.path or '<memory>'}: entry {entry.name!r}")
             data = _inflate(self._packed(entry), entry, self.path)
             if self._verify and entry not in self._checked:
                 self._check(entry, data)
             self._inflated[entry] = held = np.frombuffer(data, np.uint8) if data.nbytes else _nothing()
-            self._inflated_bytes += held.nbytes
-            finalize(held, self._forget, held.nbytes).atexit = False
+            self._in_use.add(held, held.nbytes)
         return held
-
-    def _forget(self, nbytes: int) -> None:
-        self._inflated_bytes -= nbytes
 
     def read(self, name: str) -> bytes:
         """A copy of the content; see :meth:`view` for what it raises."""

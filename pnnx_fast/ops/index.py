@@ -169,7 +169,7 @@ def gather(b: Builder, input: Tensor, index: Tensor, *, dim: int, sparse_grad: b
         flat = gather(b, b.reshape(input, (input.size,)), b.reshape(index, (index.size,)), dim=0)
         return b.reshape(flat, index.shape)
     if index.size:
-        check_index(input, index, axis, ())
+        check_constant(index, input.shape[axis], False)
     return named_along(b, input, index, axis)
 
 

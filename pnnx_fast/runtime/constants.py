@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
-from weakref import WeakValueDictionary, finalize
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from pnnx_fast._core import store
-from pnnx_fast._memory import aligned_bytes, check_memory
+from pnnx_fast._memory import Tally, aligned_bytes
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Attribute
 from pnnx_fast.ir.mapped import is_mapped, release
@@ -51,7 +51,8 @@ class Constants:
         self._cached: WeakValueDictionary[Hashable, Buffer] = WeakValueDictionary()
         self._kept: dict[Hashable, Any] = {}
         self._folded: dict[Hashable, Value] = {}
-        self._folded_bytes = 0
+        self._in_use = Tally()
+        """Of constants that operators have made."""
         self._lasting: set[Buffer] = set()
         self._left: list[Array] = []
         """Views of files that there are copies of now: programs that read any alignment may have an address in them."""
@@ -125,24 +126,14 @@ class Constants:
         if key in self._folded:
             return self._folded[key]
         made = make()
-        self._count({t.buffer for t in tensors_in(made)} - {t.buffer for t in tensors_in(inputs)})
+        for buffer in {t.buffer for t in tensors_in(made)} - {t.buffer for t in tensors_in(inputs)}:
+            self._in_use.add(buffer, buffer.nbytes)
+        self._in_use.check(0, "what is computed of constants")
         if not all(self._lasts(x) for x in inputs) or not all(t.is_constant for t in tensors_in(made)):
             return made
         with self._lock:
             self._lasting.update(t.buffer for t in tensors_in(made))
             return self._folded.setdefault(key, made)
-
-    def _count(self, made: set[Buffer]) -> None:
-        """Compare the constants that operators have made, and that are in use, with the limit of memory together."""
-        for buffer in made:
-            with self._lock:
-                self._folded_bytes += buffer.nbytes
-            finalize(buffer, self._forget, buffer.nbytes).atexit = False
-        check_memory(self._folded_bytes, "what is computed of constants")
-
-    def _forget(self, nbytes: int) -> None:
-        with self._lock:
-            self._folded_bytes -= nbytes
 
     def _lasts(self, value: Value) -> bool:
         if isinstance(value, (list, tuple)):

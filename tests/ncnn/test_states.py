@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from nets import load, param, run, tagged
 
-from pnnx_fast.ncnn import Mat, Net
+from pnnx_fast.ncnn import Mat, NcnnWarning, Net
 
 RNG = np.random.default_rng(1)
 SIZE, HEADS = 8, 2
@@ -66,6 +66,12 @@ def test_another_sequence_is_all_of_the_past() -> None:
     _, k, v = extract(net, ["y", "nk", "nv"], x=x, pk=past, pv=2 * past)
     np.testing.assert_array_equal(k, past)
     np.testing.assert_array_equal(v, 2 * past)
+    for shape in ((SIZE, 4), (HEADS + 1, 4, SIZE // HEADS), (HEADS, 4, SIZE), (4,)):
+        ex = net.create_extractor()
+        for name, array in {"x": x, "pk": np.ones(shape, np.float32), "pv": np.ones(shape, np.float32)}.items():
+            ex.input(name, Mat(array))
+        with pytest.warns(NcnnWarning, match="a cache of heads, length and values"):
+            assert ex.extract("y")[0] != 0
 
 
 def test_attention_takes_a_mask_of_bytes(attention: dict[str, Net]) -> None:

@@ -178,6 +178,11 @@ class _MultiHead:
         self, t: Tracer, x: Operand, which: int, past: Operand | None, own: bool
     ) -> tuple[Operand, Operand | None]:
         """Keys or values (n, heads, length, part), and the new cache of them."""
+        part = self.size // self.heads
+        if past is not None and (dims_of(past) != 3 or shape_of(past)[1::2] != (self.heads, part)):
+            raise ShapeError(
+                "a cache of heads, length and values", expected=(self.heads, -1, part), actual=shape_of(past)[1:]
+            )
         if past is not None and not own:
             # Another sequence is attended to: its keys and values were computed once and for all.
             return past, past
