@@ -8,6 +8,8 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any, TextIO, cast
 
 import pnnx_fast
 from pnnx_fast.cli import bench, demo, diff, edit, info, ops, python, show
@@ -30,6 +32,25 @@ COMMANDS = {
 
 
 ANSWERS_BY_EXIT_CODE = {"diff"}
+
+_CONTROL = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r"}
+
+
+class _Shown:
+    """A stream without control characters: names of a file nobody vouches for are no commands to a terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(text.translate(_CONTROL))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _shown(stream: TextIO | None) -> TextIO:
+    return cast(TextIO, None if stream is None else _Shown(stream))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,7 +77,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     args = _parser().parse_args(argv)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), redirect_stdout(_shown(sys.stdout)), redirect_stderr(_shown(sys.stderr)):
         warnings.showwarning = _show_warning
         return _run(args)
 

@@ -1,4 +1,6 @@
-"""Equations of ``torch.einsum`` whose ellipses the converter left out: the noted shapes tell their places.
+"""Equations of ``torch.einsum`` whose ellipses or first commas the converter left out.
+
+The noted shapes tell the places of ellipses. Commas at the front are those of operands without dimensions.
 
 Used by the pass that restores shapes; it changes no graph.
 """
@@ -17,7 +19,7 @@ _TRIALS = 4096
 
 
 def whole_equation(op: Operator) -> str | None:
-    """The equation with ellipses where terms have fewer labels than noted dimensions, None where it is right.
+    """The equation with commas for all operands, or else with ellipses for dimensions without labels; None: it is right.
 
     ``bi...,bk...->b...ik`` is written as ``ij,ik->ijk``. An ellipsis leads unless the noted sizes rule that out; it
     then stands where they leave one place only.
@@ -28,6 +30,8 @@ def whole_equation(op: Operator) -> str | None:
         return None
     left, arrow, right = text.replace(" ", "").partition("->")
     terms, given = left.split(","), [shape for shape in shapes if shape is not None]
+    if len(terms) < len(shapes):
+        return "," * (len(shapes) - len(terms)) + text
     if len(given) != len(shapes) or len(terms) != len(given):
         return None
     if not any(len(shape) > len(term) for term, shape in zip(terms, given, strict=True)):

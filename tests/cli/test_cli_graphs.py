@@ -31,6 +31,17 @@ def test_show_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "<svg" in paths["html"].read_text("utf-8")
 
 
+@pytest.mark.parametrize("command", ["show", "info", "run", "bench --seconds 0"])
+def test_names_do_not_command_the_terminal(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.pnnx.param"
+    path.write_text("7767517\n2 1\npnnx.Input in\x1b[2J 0 1 x\x9b1m\n\x1b]0;F.relu op\x07 1 1 x\x9b1m y\n")
+    name, *options = command.split()
+    main([name, str(path), *options])
+    printed = capsys.readouterr()
+    assert "\ufffd" in printed.out + printed.err
+    assert not {*"\x1b\x9b\x07"} & {*printed.out, *printed.err}
+
+
 @pytest.mark.parametrize("suffix", [".param", ".bin"])
 @pytest.mark.parametrize("command", ["python -o", "show --svg", "show --html", "show --dot"])
 def test_models_are_not_replaced_by_what_is_made_of_them(

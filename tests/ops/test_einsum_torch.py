@@ -62,6 +62,13 @@ def test_an_ellipsis_that_was_dropped_is_put_back() -> None:
     np.testing.assert_allclose(run("torch.einsum", x, y, equation="ik,kj->ij"), x @ y, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("missing", [1, 2])
+def test_commas_of_first_operands_without_dimensions_are_put_back(missing: int) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    numbers = [np.float32(3 + i) for i in range(missing)]
+    np.testing.assert_array_equal(run("torch.einsum", *numbers, x, equation="ij->ji"), x.T * np.prod(numbers))
+
+
 @pytest.mark.parametrize("equation", ["b i j, b k j -> b i k", "bij,bkj->bik", "b i j,b k j", " bij , bkj -> bki"])
 def test_an_equation_of_low_levels_is_a_string_with_its_spaces(equation: str) -> None:
     text = (
