@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from pnnx_fast._warning import warn
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Attribute, Graph, Operator
 from pnnx_fast.ir.check import require_data
@@ -60,6 +63,11 @@ def to(graph: Graph, dtype: str, constants: bool = False) -> Graph:
     -------
     Graph
 
+    Warns
+    -----
+    UserWarning
+        When numbers are too large for the type, and become infinite.
+
     Raises
     ------
     ParameterError
@@ -85,8 +93,17 @@ def to(graph: Graph, dtype: str, constants: bool = False) -> Graph:
             continue
         for key, attr in op.attrs.items():
             if attr.dtype in FLOATS and attr.dtype != wanted:
-                op.attrs[key] = Attribute(attr.numpy(), wanted)
+                op.attrs[key] = _converted(op, key, wanted)
     return result
+
+
+def _converted(op: Operator, key: str, wanted: str) -> Attribute:
+    given = op.attrs[key].numpy()
+    converted = Attribute(given, wanted)
+    lost = np.count_nonzero(np.isinf(converted.numpy())) - np.count_nonzero(np.isinf(given))
+    if lost:
+        warn(f"{lost} numbers of {key} of {op.where} are too large for {wanted}: they became infinite")
+    return converted
 
 
 def _convert_constant(graph: Graph, op: Operator, wanted: str) -> None:
@@ -96,7 +113,7 @@ def _convert_constant(graph: Graph, op: Operator, wanted: str) -> None:
     x = op.outputs[0]
     stored = graph.new_operand(graph.free_name(f"{x.name}_{wanted}"))
     back = by_text[attr.dtype].spelled
-    op.attrs[key] = Attribute(attr.numpy(), wanted)
+    op.attrs[key] = _converted(op, key, wanted)
     stored.shape, stored.dtype = x.shape, wanted
     made = graph.new_operator_after("Tensor.to", f"{op.name}_back", op, inputs=[stored], inputnames=["input"])
     made.params.update(copy=False, dtype=back)

@@ -342,6 +342,8 @@ def write_view(b: Builder, input: Tensor, view: Tensor, src: Any) -> Tensor:
     """Copy of a dense tensor with a view of it replaced by ``src``. torch.Tensor.copy_ into a view."""
     if view.buffer is not input.buffer:
         raise ShapeError("what is written is not a view of the tensor", actual=list(view.shape))
+    if src is None:
+        raise ParameterError("the file does not tell what is written", parameter="src")
     y = b.result(input.shape, input.dtype, "plain")
     y = y if y.is_contiguous else b.empty(input.shape, input.dtype, "plain")
     b.copy(input, y)

@@ -222,6 +222,14 @@ def test_weights_of_another_type_are_smaller_and_close(dtype: str, bound: float,
         graph.to("i8")
 
 
+@pytest.mark.parametrize(("dtype", "count"), [("f16", 2), ("bf16", 1)])
+def test_weights_that_become_infinite_are_warned_of(dtype: str, count: int) -> None:
+    graph = Graph.parse("7767517\n1 1\npnnx.Attribute k 0 1 k @data=(4)f32\n")
+    graph.ops[0].attrs["data"] = Attribute(np.float32([1, 1e6, -3.4e38, -np.inf]))
+    with pytest.warns(UserWarning, match=f"{count} numbers of data of pnnx.Attribute k are too large for {dtype}"):
+        graph.to(dtype, constants=True)
+
+
 def test_constants_may_be_converted_and_results_keep_their_type(tmp_path: Path) -> None:
     graph = Graph.parse(
         "7767517\n4 3\npnnx.Input in 0 1 x #x=(2,3)f32\npnnx.Attribute k 0 1 k @data=(3)f32 #k=(3)f32\n"

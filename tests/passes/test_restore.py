@@ -50,6 +50,13 @@ def test_a_write_into_a_view_gives_the_whole_tensor(optimize: bool) -> None:
     np.testing.assert_array_equal(model(x), want)
 
 
+def test_a_write_of_what_the_file_does_not_tell_is_named() -> None:
+    with pytest.raises(pnnx_fast.errors.ParameterError, match="the file does not tell what is written"):
+        pnnx_fast.Model(graph_of(WRITE.replace("1 1 view new expr=mul(@0,2)", "0 1 new expr=None")))(
+            RNG.random((3, 4), np.float32)
+        )
+
+
 def test_a_write_into_a_part_whose_copy_the_converter_dropped_leaves_the_rest_as_it_was() -> None:
     text = """
 pnnx.Input x 0 1 x #x=(2,6)f32
