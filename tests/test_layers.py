@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
         *("expression", "ir", "ops", "passes"),
     },
     "simplify": {"_core", "errors", "_types", "expression", "ir", "passes", "runtime"},
-    "edit": {"errors", "_types", "expression", "ir", "ops", "passes", "runtime", "simplify"},
+    "edit": {"errors", "_types", "_warning", "expression", "ir", "ops", "passes", "runtime", "simplify"},
     "runtime_graph": {"errors", "_types", "expression", "ir", "ops", "runtime"},
     "ncnn": {"_core", "errors", "_types", "_memory", "_warning", "ir", "formats", "ops", "runtime"},
     "native_abi": {"errors"},

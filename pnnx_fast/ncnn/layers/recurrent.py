@@ -17,7 +17,7 @@ from pnnx_fast.ncnn.tracer import Tracer, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
 
 # PyTorch's order of an LSTM's gates (i f g o) in ncnn's (I F O G).
-_LSTM_ORDER = (0, 1, 3, 2)
+_LSTM_ORDER = [0, 1, 3, 2]
 FORWARD, REVERSE, BOTH = range(3)
 
 
@@ -55,9 +55,7 @@ class _Recurrent:
         if self.kind != "nn.LSTM":
             return array
         blocks: Array = array.reshape(4, self.hidden, *array.shape[1:])
-        ordered: Array = np.concatenate([blocks[i] for i in _LSTM_ORDER])
-        ordered.shape = array.shape
-        return ordered
+        return blocks[_LSTM_ORDER].reshape(array.shape)
 
     def _biases(self, values: Array) -> tuple[Array, Array]:
         """Biases of inputs and of states, which a GRU keeps apart for its new gate."""
