@@ -24,6 +24,7 @@ from pnnx_fast.ir.mapped import require_unchanged
 from pnnx_fast.ncnn.habits import Habit, Way
 from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
 from pnnx_fast.ncnn.mat import Mat
+from pnnx_fast.ncnn.memory import unpacked
 from pnnx_fast.ncnn.option import Option
 from pnnx_fast.ncnn.room import Caches, Room, caches_of
 from pnnx_fast.ncnn.tracer import Tracer
@@ -358,9 +359,9 @@ def run_layer(layer: BuiltinLayer, bottoms: Sequence[Mat], count: int, opt: Opti
     if key not in layer.alone:
         layer.alone[key] = _compiler_of(layer, *key)
     compiler = layer.alone[key]
-    known = {i: np.ascontiguousarray(m._a) for i, m in enumerate(bottoms)}
+    known = {i: np.ascontiguousarray(unpacked(m._a, m._pack)) for i, m in enumerate(bottoms) if m._a is not None}
     tops = list(range(len(bottoms), len(bottoms) + count))
-    made = compiler.part(known, tops, False, opt.num_threads).run(known)
+    made = compiler.part(known, tops, False, max(1, opt.num_threads)).run(known)
     return [Mat._of(np.array(made[i])) for i in tops]
 
 

@@ -17,6 +17,7 @@ from pnnx_fast.ncnn.compiled import NetCompiler
 from pnnx_fast.ncnn.habits import Way
 from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
 from pnnx_fast.ncnn.mat import Mat
+from pnnx_fast.ncnn.memory import unpacked
 from pnnx_fast.ncnn.option import Option, warn
 from pnnx_fast.ncnn.values import UNFORESEEN
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Extractor"]
 
 _FLOAT = np.dtype(np.float32)
+_HELD = frozenset(("float16", "int8", "uint8", "int16", "int32", "bool"))
 _HANDED_AS_FLOATS = frozenset(map(np.dtype, (np.bool_, np.float16, np.float64)))
 
 
@@ -141,7 +143,11 @@ class Extractor:
         # What was computed from other inputs no longer holds. An empty Mat is like no input.
         self._made, self._way = {}, None
         if array is not None and array.size:
-            given[number] = _as_input(array)
+            try:
+                given[number] = _as_input(array)
+            except ShapeError as error:
+                warn(f"input {blob_name}: {error}")
+                return -1
         elif number in given:
             del given[number]
         return 0
@@ -223,11 +229,8 @@ class Extractor:
         if value is None:
             value = self._compute(way, number)
         way.habit.asked(number)
-        if self._net._blobs[number].consumer >= 0:
-            # Other layers may still need it, so the application gets a copy to write to.
-            return value.copy()
-        del self._made[number]
-        return value
+        # What other layers may still need is copied, as the application may write to what it gets.
+        return value.copy() if self._net._blobs[number].consumer >= 0 else value
 
     def _compute(self, way: Way, number: int) -> Array:
         """Compute a blob, together with those that this net's applications have asked for beside it."""
@@ -297,10 +300,12 @@ class Extractor:
             return
         bottoms = [Mat._of(known[b].copy()) for b in layer.bottoms]
         tops = _call_custom(layer, bottoms, self._opt.copy())
+        if len(tops) < len(layer.tops):
+            raise ShapeError("number of top blobs", expected=len(layer.tops), actual=len(tops), operator=layer.where)
         for number, mat in zip(layer.tops, tops, strict=False):
-            if mat._a is None:
+            if not isinstance(mat, Mat) or mat._a is None:
                 raise ShapeError("a top blob stayed empty", operator=layer.where)
-            self._made[number] = np.ascontiguousarray(mat._a)
+            self._made[number] = _as_input(np.ascontiguousarray(unpacked(mat._a, mat._pack)))
 
 
 _FAILURES = PnnxFastError, *UNFORESEEN
@@ -326,8 +331,11 @@ def _call_custom(layer: Layer, bottoms: list[Mat], opt: Option) -> list[Mat]:
 def _as_input(array: Array) -> Array:
     """An input in a type that models take: what has no place in a net as float32."""
     dtype = array.dtype
-    if dtype == _FLOAT or (dtype.kind in "fiub" and dtype.itemsize < 8):
+    if dtype == _FLOAT or dtype.name in _HELD:
         return array
+    if dtype.kind not in "fiu":
+        raise ShapeError("elements of an unknown type", actual=dtype)
+    # Bits of larger integers are dropped, as numbers that ncnn reads as int32 lose theirs.
     return array.astype(np.int32 if dtype.kind in "iu" else np.float32)
 
 

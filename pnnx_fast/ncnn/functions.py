@@ -16,7 +16,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.ir.floats import bfloat16_to_float32
 from pnnx_fast.ncnn.layer import BuiltinLayer, create_layer
 from pnnx_fast.ncnn.mat import Mat
-from pnnx_fast.ncnn.memory import padded
+from pnnx_fast.ncnn.memory import padded, reinterpret, unpacked
 from pnnx_fast.ncnn.option import Option
 from pnnx_fast.ncnn.reader import ModelBinFromMatArray, ParamDict
 
@@ -95,13 +95,7 @@ def _array(mat: Mat) -> Array:
     """Memory of a Mat without packing: (n, …)."""
     if mat._a is None:
         raise ValueError("the Mat is empty")
-    return _unpacked(mat._a) if mat._pack > 1 else mat._a
-
-
-def _unpacked(array: Array) -> Array:
-    """Packed elements (n, c / pack, …, pack) as (n, c, …)."""
-    moved = np.moveaxis(array, -1, 2)
-    return moved.reshape(moved.shape[0], moved.shape[1] * moved.shape[2], *moved.shape[3:])
+    return unpacked(mat._a, mat._pack)
 
 
 def _made(values: Array) -> Mat:
@@ -382,7 +376,7 @@ def cast_float16_to_float32(src: Mat, opt: Option | None = None) -> Mat:
     >>> cast_float16_to_float32(Mat(np.float16([0.5, 2]))).numpy()
     array([0.5, 2. ], dtype=float32)
     """
-    return _made(_array(src).view(np.float16).astype(np.float32))
+    return _made(reinterpret(_array(src), np.dtype(np.float16)).astype(np.float32))
 
 
 @_into_target
@@ -413,7 +407,7 @@ def cast_bfloat16_to_float32(src: Mat, opt: Option | None = None) -> Mat:
     >>> cast_bfloat16_to_float32(Mat(np.uint16([0x3F80, 0xC000]))).numpy()
     array([ 1., -2.], dtype=float32)
     """
-    return _made(bfloat16_to_float32(np.ascontiguousarray(_array(src)).view(np.uint16)))
+    return _made(bfloat16_to_float32(np.ascontiguousarray(reinterpret(_array(src), np.dtype(np.uint16)))))
 
 
 @_into_target
@@ -425,7 +419,7 @@ def cast_int8_to_float32(src: Mat, opt: Option | None = None) -> Mat:
     >>> cast_int8_to_float32(Mat(np.int8([-128, 7]))).numpy()
     array([-128.,    7.], dtype=float32)
     """
-    return _made(_array(src).view(np.int8).astype(np.float32))
+    return _made(reinterpret(_array(src), np.dtype(np.int8)).astype(np.float32))
 
 
 @_into_target

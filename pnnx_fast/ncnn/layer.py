@@ -13,6 +13,7 @@ from pnnx_fast.ir.mapped import MappedFile
 from pnnx_fast.ncnn import layers
 from pnnx_fast.ncnn.layers.registry import Build, LayerDef
 from pnnx_fast.ncnn.mat import Mat
+from pnnx_fast.ncnn.memory import unpacked
 from pnnx_fast.ncnn.names import also_named
 from pnnx_fast.ncnn.option import Option, warn
 from pnnx_fast.ncnn.reader import MatLoader, ModelBin, ParamDict
@@ -290,9 +291,10 @@ class BuiltinLayer(Layer):
         tops = [Mat() for _ in blobs]
         self.forward(blobs if many else blobs[0], tops if many else tops[0], opt)
         for blob, top in zip(blobs, tops, strict=True):
-            if blob._a is None or top._a is None or blob._a.shape != top._a.shape:
+            if blob._a is None or top._a is None or unpacked(blob._a, blob._pack).shape != top._a.shape:
                 raise ShapeError("the layer cannot compute in place")
-            np.copyto(blob._writable(), top._a, casting="unsafe")
+            memory = blob._writable() if blob._pack == 1 else np.moveaxis(blob._writable(), -1, 2)
+            np.copyto(memory, top._a.reshape(memory.shape), casting="unsafe")
         return 0
 
 

@@ -364,7 +364,8 @@ class Mat(Exporter):
 
     def _slices(self, z: int, count: int, what: str) -> Array:
         """Slices (n, depth, h, w); a channel of a 4-d Mat is a 3-d Mat whose channels are its depths."""
-        assert self._a is not None
+        if self._a is None:
+            raise IndexError(f"{what} of an empty Mat")
         array = self._a[:, 0] if self.dims == 4 else self._a if self.dims == 3 else self._a[:, None]
         self._require(z, count, array.shape[1], what)
         return array[:, z : z + count]
@@ -410,21 +411,21 @@ class Mat(Exporter):
         if self._a is None or math.prod(shape) != math.prod(self._sizes()):
             return Mat()
         full = (self.n, *shape, self._pack) if self._pack > 1 else (self.n, *shape)
-        other = Mat._of(padded(shape, self._a.dtype, self.n, self._pack), self._pack)
-        assert other._a is not None
-        other._a[...] = self._a.reshape(full)
-        return other
+        values = self._a.reshape(full)  # a copy where there are gaps between channels
+        if np.may_share_memory(values, self._a) and (len(shape) < 3 or math.prod(full[2:]) * values.itemsize % 16 == 0):
+            return Mat._of(values, self._pack, self._refcount)
+        memory = padded(shape, values.dtype, self.n, self._pack)
+        memory[...] = values
+        return Mat._of(memory, self._pack)
 
     # -- pixels ------------------------------------------------------------------------------------------------
 
     @staticmethod
     def _from_image(image: Array, type: int) -> Mat:
         values = pixels.planes(image, type)
-        made = Mat()
-        made._allocate(values.shape[::-1])
-        assert made._a is not None
-        made._a[0] = values
-        return made
+        memory = padded(values.shape, np.dtype(np.float32))
+        memory[0] = values
+        return Mat._of(memory)
 
     @staticmethod
     def from_pixels(array: Any, type: int, w: int, h: int, stride: int | None = None, allocator: Any = None) -> Mat:

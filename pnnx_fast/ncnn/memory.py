@@ -10,7 +10,18 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType
 
-__all__ = ["DTYPES", "cut", "dtype_for", "hollow", "is_buffer", "padded", "reinterpret", "shape_of", "split_args"]
+__all__ = [
+    "DTYPES",
+    "cut",
+    "dtype_for",
+    "hollow",
+    "is_buffer",
+    "padded",
+    "reinterpret",
+    "shape_of",
+    "split_args",
+    "unpacked",
+]
 
 DTYPES: dict[int, Any] = {1: np.int8, 2: np.float16, 4: np.float32, 8: np.float64}
 """What elements of a size are read as when nobody says."""
@@ -77,7 +88,9 @@ def dtype_for(elemsize: int, elempack: int) -> DType:
     >>> dtype_for(16, 4)
     dtype('float32')
     """
-    size = elemsize // max(elempack, 1)
+    if elempack < 1 or elemsize < elempack:
+        raise RuntimeError(f"{elempack} elements of {elemsize} bytes together")
+    size = elemsize // elempack
     dtype: DType = np.dtype(DTYPES.get(size, f"V{size}"))
     return dtype
 
@@ -115,17 +128,33 @@ def reinterpret(array: Array, dtype: DType) -> Array:
     return array.view(dtype)
 
 
-def split_args(args: Sequence[int], kwargs: dict[str, Any], names: Sequence[str]) -> tuple[int | None, Any]:
+def split_args(args: Sequence[Any], kwargs: dict[str, Any], names: Sequence[str]) -> tuple[int | None, Any]:
     """Split ``[stride,] names… [, allocator]`` given by position or name."""
     values = list(args)
+    if values and not isinstance(values[-1], (int, float, np.number)):
+        values.pop()  # the allocator
     named = [kwargs[k] for k in names if k in kwargs]
     stride = kwargs.get("stride")
-    if stride is None and len(values) + len(named) > len(names) and not (values and values[-1] is None):
+    if stride is None and len(values) + len(named) > len(names):
         stride = values.pop(0)
-    values = (values + named)[: len(names)]
-    if len(values) != len(names) or any(v is None for v in values):
+    values += named
+    if len(values) != len(names) or None in values or not kwargs.keys() <= {*names, "stride", "allocator"}:
         raise TypeError(f"expected the arguments {', '.join(names)}")
     return stride, tuple(int(v) for v in values)
+
+
+def unpacked(array: Array, pack: int) -> Array:
+    """Packed elements (n, c / pack, …, pack) as (n, c, …); elements that are not packed as they are.
+
+    Examples
+    --------
+    >>> unpacked(np.arange(6).reshape(1, 1, 3, 2), 2).tolist()
+    [[[0, 2, 4], [1, 3, 5]]]
+    """
+    if pack == 1:
+        return array
+    moved = np.moveaxis(array, -1, 2)
+    return moved.reshape(moved.shape[0], moved.shape[1] * moved.shape[2], *moved.shape[3:])
 
 
 def cut(image: Array, roi: Sequence[int]) -> Array:

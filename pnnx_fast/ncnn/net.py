@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,10 @@ class Net:
         self._numbers: dict[str, int] = {}
         self._param: NcnnParam | None = None
         self._compiler: NetCompiler | None = None
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # when it was never made whole
+            self.clear()
 
     def __enter__(self) -> Net:
         return self
@@ -208,7 +213,7 @@ class Net:
 
     def load_param_mem(self, mem: str | bytes) -> int:
         """Load a text ``.param`` from its text, with the result of `load_param`."""
-        data = mem.encode("utf-8", "surrogateescape") if isinstance(mem, str) else bytes(mem)
+        data = mem.encode("utf-8", "surrogateescape") if isinstance(mem, str) else bytes(memoryview(mem))
         return self._load_param(data, ncnn_param.read_text)
 
     @also_named(dr="protopath")
@@ -223,8 +228,12 @@ class Net:
         except (OSError, FormatError) as error:
             warn(str(error))
             return -1
-        self._reset()
-        reason = self._take(param)
+        self.clear()
+        try:
+            reason = self._take(param)
+        except BaseException:  # of an application's layer
+            self.clear()
+            raise
         if reason is None:
             return 0
         warn(reason if path is None else f"{path}: {reason}")
@@ -366,7 +375,7 @@ class Net:
 
     def load_model_mem(self, mem: Any) -> int:
         """Load weights from bytes, with the result of `load_model`; other objects that hold bytes are copied."""
-        return self.load_model(bytes(mem))
+        return self.load_model(bytes(memoryview(mem)))
 
     # -- what the net is ---------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._memory import check_memory
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 
@@ -196,6 +197,8 @@ def resize_bytes(image: Array, w: int, h: int) -> Array:
     ------
     ShapeError
         When a size is below 1.
+    LimitError
+        When it would take more memory than the limit (``PNNX_FAST_MEMORY_LIMIT``).
 
     Examples
     --------
@@ -204,6 +207,7 @@ def resize_bytes(image: Array, w: int, h: int) -> Array:
     """
     if min(w, h) < 1:
         raise ShapeError("the target size must be positive", actual=(w, h))
+    check_memory(w * (h + image.shape[0]) * image.shape[2] * 3 * np.dtype(np.int32).itemsize, "a resized image")
     x0, x1, a0, a1 = _taps(image.shape[1], w)
     y0, y1, b0, b1 = _taps(image.shape[0], h)
     flat = np.ascontiguousarray(image).reshape(image.shape[0], -1)

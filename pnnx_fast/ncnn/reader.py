@@ -295,6 +295,7 @@ class ModelBinFromDataReader(ModelBin):
         if names or not sizes:
             raise TypeError(f"load(): incompatible function arguments: {[*args, *names]}")
         array = self._reader.load(int(np.prod(sizes)), kind)
+        array = array.astype(np.float32) if array.dtype == np.float16 else array
         return Mat(np.ascontiguousarray(array.reshape(sizes[::-1])))
 
 

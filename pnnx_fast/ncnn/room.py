@@ -56,7 +56,10 @@ class Room:
     def joined(self, blob: int, array: Array, past: Callable[[int], Array]) -> Array:
         """Return what the application gets for a result: new keys behind those of the past."""
         before = self.caches.grown.get(blob)
-        return array if before is None else np.concatenate([past(before), array], LENGTH)
+        if before is None:
+            return array
+        old = past(before)
+        return np.concatenate([np.broadcast_to(old, (len(array), *old.shape[1:])), array], LENGTH)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,19 @@ import numpy as np
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._regions import pool_regions
 from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.shape import concatenate
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
 
 def _region(b: Builder, input: Tensor, roi: Tensor, width: int, height: int) -> Tensor:
-    """The first four numbers of ``roi`` as the row of a region."""
-    if input.ndim != 4 or input.shape[0] != 1 or roi.size < 4:
-        raise ShapeError("one image and one region", expected="(1, c, h, w) and 4 numbers", actual=input.shape)
+    """For each image its number, and the first four numbers of its region."""
+    n = input.shape[0] if input.ndim == 4 else 0
+    if not n or not roi.ndim or roi.shape[0] != n or roi.size < 4 * n:
+        raise ShapeError("a region of each image", expected="(n, c, h, w) and 4 numbers of each", actual=input.shape)
     if width < 1 or height < 1:
         raise ParameterError(f"pooled size {width} x {height} must be positive", parameter="pooled_width")
-    return b.reshape(b.cast(roi, np.float32), (1, roi.size)).narrow(1, 0, 4)
+    numbers = b.constant(np.arange(n, dtype=np.float32)[:, None])
+    return concatenate(b, [numbers, b.reshape(b.cast(roi, np.float32), (n, roi.size // n)).narrow(1, 0, 4)], 1)
 
 
 @operator("ncnn.ROIPooling")
@@ -26,7 +29,7 @@ def roi_pooling(
     """Maximum over the bins of a region."""
     region = _region(b, input, roi, pooled_width, pooled_height)
     bins = pooled_height, pooled_width
-    return pool_regions(b, input, region, "maximum", bins, spatial_scale, channels=input.shape[1])
+    return pool_regions(b, input, region, "maximum", bins, spatial_scale, channels=input.shape[1], indexed=True)
 
 
 @operator("ncnn.PSROIPooling")
@@ -46,7 +49,7 @@ def psroi_pooling(
     if input.shape[1] != channels:
         raise ShapeError("channels", expected=channels, actual=input.shape[1])
     bins = pooled_height, pooled_width
-    return pool_regions(b, input, region, "places", bins, spatial_scale, channels=output_dim)
+    return pool_regions(b, input, region, "places", bins, spatial_scale, channels=output_dim, indexed=True)
 
 
 @operator("ncnn.ROIAlign")
@@ -74,4 +77,5 @@ def roi_align(
         channels=input.shape[1],
         ratio=sampling_ratio,
         aligned=aligned,
+        indexed=True,
     )

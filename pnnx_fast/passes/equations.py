@@ -19,7 +19,7 @@ _TRIALS = 4096
 
 
 def whole_equation(op: Operator) -> str | None:
-    """The equation with commas for all operands, or else with ellipses for dimensions without labels; None: it is right.
+    """The equation with the commas, or else the ellipses, that it lacks; None where it is right.
 
     ``bi...,bk...->b...ik`` is written as ``ij,ik->ijk``. An ellipsis leads unless the noted sizes rule that out; it
     then stands where they leave one place only.

@@ -262,3 +262,82 @@ def test_a_custom_layer_between_weights() -> None:
     net = made(text, tagged([[1, 0], [0, 1]], [[1, 1]]), Doubled=Doubled)
     assert run(net, "e", a=np.float32([3, 4])).tolist() == [14]
     assert run(load(param("Input in 0 1 a")), "a", a=np.float32([3])).tolist() == [3]
+
+
+class Odd(ncnn.Layer):
+    """Leaves what it is told to in place of its top blobs."""
+
+    tops: list[Any] = []
+
+    def forward(self, bottom_blob: Any, top_blob: Any, opt: Any) -> int:
+        top_blob[:] = Odd.tops
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("tops", "reason"),
+    [
+        ([Mat(np.float32([1]))], "number of top blobs: expected 2, got 1"),
+        ([Mat(np.float32([1])), np.float32([1])], "a top blob stayed empty"),
+        ([Mat(np.float32([1])), Mat()], "a top blob stayed empty"),
+        ([Mat(np.float32([1])), Mat(3, elemsize=3)], "elements of an unknown type"),
+    ],
+)
+def test_top_blobs_of_another_kind(tops: list[Any], reason: str) -> None:
+    net = made(param("Input i 0 1 a", "Odd o 1 2 a b c"), Odd=Odd)
+    Odd.tops = tops
+    ex = net.create_extractor()
+    ex.input("a", Mat(np.float32([1])))
+    with pytest.warns(ncnn.NcnnWarning, match=reason):
+        assert ex.extract("c")[0] == -100
+
+
+def test_top_blobs_that_are_packed_or_of_other_types() -> None:
+    net = made(param("Input i 0 1 a", "Odd o 1 2 a b c", "ReLU r 1 1 b d", "ReLU s 1 1 c e"), Odd=Odd)
+    x = np.arange(-24, 24, dtype=np.float32).reshape(8, 2, 3)
+    Odd.tops = [ncnn.convert_packing(Mat(x), 4), Mat(np.uint32([1, 2]))]
+    d, e = run(net, "d", "e", a=np.float32([1]))
+    np.testing.assert_array_equal(d, np.maximum(x, 0))
+    assert e.tolist() == [1, 2]
+
+
+def test_outputs_are_computed_once() -> None:
+    calls = []
+
+    class Counting(Doubled):
+        def forward_inplace(self, bottom_top_blob: Any, opt: Any) -> int:
+            calls.append(1)
+            return super().forward_inplace(bottom_top_blob, opt)
+
+    ex = made(param("Input i 0 1 a", "Counting c 1 1 a b"), Counting=Counting).create_extractor()
+    ex.input("a", Mat(np.float32([3])))
+    assert [ex.extract("b")[1].numpy().tolist() for _ in range(3)] == [[6]] * 3
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("how", ["collected", "loaded anew", "not loaded"])
+def test_layers_are_destroyed_with_their_net(how: str) -> None:
+    gone = []
+
+    class Refusing(Doubled):
+        def load_param(self, pd: Any) -> int:
+            if how == "not loaded":
+                raise KeyError
+            return 0
+
+    net = ncnn.Net()
+    net.register_custom_layer("Doubled", Doubled, lambda layer: gone.append(layer.name))
+    net.register_custom_layer("Refusing", Refusing, lambda layer: gone.append(layer.name))
+    text = param("Input i 0 1 a", "Doubled first 1 1 a b", "Refusing second 1 1 b c")
+    if how == "not loaded":
+        with pytest.raises(KeyError):
+            net.load_param_mem(text)
+        assert gone == ["first"]
+        assert len(net.layers()) == 0
+        return
+    assert net.load_param_mem(text) == 0
+    if how == "collected":
+        del net
+    else:
+        assert net.load_param_mem(param("Input i 0 1 a")) == 0
+    assert gone == ["first", "second"]

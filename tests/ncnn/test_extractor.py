@@ -9,7 +9,7 @@ import pytest
 from nets import chain, load, param, run, tagged
 
 from pnnx_fast import ncnn
-from pnnx_fast.ncnn import Mat
+from pnnx_fast.ncnn import Mat, NcnnWarning
 from pnnx_fast.ncnn.compiled import Part
 
 
@@ -303,3 +303,24 @@ def test_blobs_of_one_value_share_no_memory() -> None:
         c, e = ex.extract("c")[1], ex.extract("e")[1]
         c.numpy()[...] = -5
         assert (e.numpy().tolist(), ex.extract("b")[1].numpy().tolist()) == ([1, 2], [1, 2])
+
+
+def test_inputs_of_other_types() -> None:
+    net = chain()
+    for dtype in (np.uint16, np.uint32, np.int64, np.float64):
+        assert run(net, "c", a=np.array([1, 2], dtype)).tolist() == run(net, "c", a=np.float32([1, 2])).tolist()
+    with pytest.warns(NcnnWarning, match="elements of an unknown type"):
+        assert net.create_extractor().input("a", Mat(3, elemsize=3)) == -1
+
+
+def test_layers_alone_take_packed_mats() -> None:
+    layer = ncnn.create_layer("Softmax")
+    pd = ncnn.ParamDict()
+    pd.set(0, -1)
+    pd.set(1, 1)
+    layer.load_param(pd)
+    x = np.arange(48, dtype=np.float32).reshape(8, 2, 3) / 10
+    plain, packed = Mat(x.copy()), ncnn.convert_packing(Mat(x), 4)
+    for m in (plain, packed):
+        assert layer.forward_inplace(m, ncnn.Option()) == 0
+    np.testing.assert_array_equal(ncnn.convert_packing(packed, 1).numpy(), plain.numpy())

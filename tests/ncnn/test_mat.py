@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pnnx_fast import ncnn
+from pnnx_fast.errors import LimitError
 from pnnx_fast.ncnn import Mat
 
 
@@ -254,3 +256,37 @@ def test_memory_that_cannot_be_written_is_copied_first() -> None:
     m.fill(1)
     assert m.numpy().tolist() == [1, 1, 1]
     assert array.tolist() == [0, 1, 2]
+
+
+def test_a_view_of_another_shape_shares_the_memory_where_ncnn_does() -> None:
+    x = np.zeros((3, 4), np.float32)
+    Mat(x).reshape(12).fill(7.0)
+    assert x.tolist() == [[7] * 4] * 3
+    m = Mat(x)
+    m.reshape(3, 2, 2).fill(1.0)  # a channel of 24 bytes begins at multiples of 16
+    assert x[0, 0] == 7
+    m.reshape(2, 2, 3).fill(1.0)
+    assert x[0, 0] == 1
+
+
+def test_arguments_of_pixels() -> None:
+    image, kind = np.zeros((4, 4), np.uint8), Mat.PixelType.PIXEL_GRAY
+    assert Mat.from_pixels_resize(image, kind, 4, 4, 2, 3, ncnn.PoolAllocator()).h == 3
+    for wrong in ({"target_width": 2}, {"target_width": 2, "target_height": 2, "roiw": 1}):
+        with pytest.raises(TypeError, match="target_width, target_height"):
+            Mat.from_pixels_resize(image, kind, 4, 4, **wrong)
+    with pytest.raises(LimitError):
+        Mat.from_pixels_resize(image, kind, 4, 4, 1 << 30, 1 << 30)
+
+
+def test_faults_are_told() -> None:
+    for elemsize, elempack in ((0, 1), (4, 8), (4, -1)):
+        with pytest.raises(RuntimeError, match="bytes together"):
+            Mat(4, elemsize=elemsize, elempack=elempack)
+    with pytest.raises(IndexError, match="empty"):
+        Mat().depth(0)
+    for cast in (ncnn.cast_float16_to_float32, ncnn.cast_bfloat16_to_float32, ncnn.cast_int8_to_float32):
+        with pytest.raises(RuntimeError, match="4 bytes"):
+            cast(Mat(np.float32([1, 2])))
+    with pytest.raises(TypeError):
+        ncnn.Net().load_model_mem(1000)

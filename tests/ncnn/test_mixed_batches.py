@@ -14,8 +14,8 @@ import pnnx_fast.ncnn as ncnn
 
 TYPES = {
     "BinaryOp", "Concat", "Convolution", "Convolution1D", "ConvolutionDepthWise", "CopyTo", "Crop", "DeformableConv2D",
-    "Eltwise", "Gemm", "GridSample", "GRU", "Interp", "LSTM", "MatMul", "MultiHeadAttention", "RNN", "RotaryEmbed",
-    "Scale", "SDPA",
+    "Eltwise", "Gemm", "GridSample", "GRU", "Interp", "LSTM", "MatMul", "MultiHeadAttention", "PSROIPooling", "RNN",
+    "ROIAlign", "ROIPooling", "RotaryEmbed", "Scale", "SDPA",
 }  # fmt: skip
 CHOSEN = [case for case in CASES if case.type in TYPES and len(case.shapes) > 1 and case.options == ()]
 

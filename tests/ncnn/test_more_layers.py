@@ -409,3 +409,23 @@ def test_boxes_without_an_area_in_a_detector_that_keeps_them() -> None:
     params = "0=3 1=1 2=0.3 3=0.45 -23304=2,1.0,1.5"
     assert len(one(f"YoloDetectionOutput {params}", x)) == 1
     assert len(one(f"Yolov3DetectionOutput {params} -23305=1,0.0 -23306=1,32.0", x)) == 6
+
+
+def test_padding_of_vectors_and_matrices_has_one_value() -> None:
+    values = np.float32([8, 9, 7]).tobytes()
+    assert one("Padding 2=1 5=0.5 6=3", X, values)[:, 0, 0].tolist() == [8, 9, 7]
+    assert one("Padding 2=1 5=0.5 6=3", X[0], values)[:, 0].tolist() == [0.5] * 4
+    assert one("Padding 2=1 5=0.5 6=3", X[0, 0], values)[0] == 0.5
+
+
+def test_what_depends_on_sizes_alone_keeps_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "64M")
+    load(param("Input i 0 1 b0", *(f"Spectrogram s{i} 1 1 b{i} b{i + 1} 0=1048576" for i in range(50))))
+    with pytest.warns(ncnn.NcnnWarning, match="a frame of 1048577 values"):
+        assert ncnn.Net().load_param_mem(param("Input i 0 1 a", "Spectrogram s 1 1 a b 0=1048577")) == -1
+    ratios = ",".join(["1.0"] * 1000)
+    net = load(param("Input i 0 1 a", f"PriorBox p 1 1 a b -23300=1,2.0 -23302=1000,{ratios} 9=300 10=300"))
+    ex = net.create_extractor()
+    ex.input("a", ncnn.Mat(np.zeros((1, 80, 80), np.float32)))
+    with pytest.warns(ncnn.NcnnWarning, match="of memory are needed"):
+        assert ex.extract("b")[0] == -100

@@ -20,7 +20,7 @@ def extract(net: Net, names: list[str], **inputs: Any) -> list[Any]:
         ex.input(name, array if isinstance(array, Mat) else Mat(array))
     found = [ex.extract(name) for name in names]
     assert [code for code, _ in found] == [0] * len(names)
-    return [mat.numpy().copy() for _, mat in found]
+    return [(mat.numpy(batch_index=0) if mat.n > 1 else mat.numpy()).copy() for _, mat in found]
 
 
 @pytest.fixture(scope="module")
@@ -207,3 +207,14 @@ def test_rotary_embedding_of_fewer_dimensions(interleaved: int) -> None:
     whole = run(net, "y", x=x, **angles)
     np.testing.assert_array_equal(run(net, "y", x=x[0], **angles), whole[0])
     np.testing.assert_array_equal(run(net, "y", x=x[0, 0], **angles), whole[0, 0])
+
+
+def test_a_cache_without_a_batch_serves_each_image(attention: dict[str, Net]) -> None:
+    x = RNG.normal(size=(2, 3, SIZE)).astype(np.float32)
+    past = RNG.normal(size=(2, HEADS, 4, SIZE // HEADS)).astype(np.float32)
+    mask = np.zeros((3, 7), np.float32)
+    together = extract(attention["cached"], ["y", "nk", "nv"], x=Mat(x, batch_index=0), m=mask, pk=past[0], pv=past[1])
+    for i, image in enumerate(x):
+        alone = extract(attention["cached"], ["y", "nk", "nv"], x=image, m=mask, pk=past[0], pv=past[1])
+        for a, b in zip(together, alone, strict=True):
+            np.testing.assert_allclose(a[i], b, atol=1e-5)

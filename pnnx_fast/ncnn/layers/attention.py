@@ -187,7 +187,7 @@ class _MultiHead:
             # Another sequence is attended to: its keys and values were computed once and for all.
             return past, past
         current = self._heads(t, self._project(t, x, which))
-        whole = current if past is None else t.concat([past, current], 2)
+        whole = current if past is None else t.concat(t.together(past, current), 2)
         return whole, whole if self.cached else None
 
 
@@ -216,7 +216,7 @@ def sdpa(p: Params, w: Weights) -> Build:
         q, k, v = (_with_heads(t, x) for x in given if x is not None)
         new = [k, v]
         if past_k is not None and past_v is not None:
-            k, v = t.concat([past_k, k], 2), t.concat([past_v, v], 2)
+            k, v = (t.concat(t.together(*pair), 2) for pair in ((past_k, k), (past_v, v)))
         factor = scale or 1.0 / math.sqrt(shape_of(q)[3])
         y = attend(t, q, k, v, _mask(t, mask), factor, quantised)
         caches = new if t.new_only else [k, v]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Attribute, Operand
@@ -83,6 +84,7 @@ class _PriorBox:
     @staticmethod
     def _around(w: int, h: int, step: tuple[float, float], start: tuple[float, float], halves: Array) -> Array:
         """Boxes (h, w, boxes, 4) with given half sizes around the centres of a grid."""
+        check_numbers(4 * w * h * len(halves))
         x, y = np.meshgrid(start[0] + np.arange(w) * step[0], start[1] + np.arange(h) * step[1])
         centre = np.stack([x, y], -1)[:, :, None]
         return np.concatenate([centre - halves, centre + halves], -1)
@@ -170,7 +172,7 @@ def roi_pooling(p: Params, w: Weights) -> Build:
     """Maximum over the bins of a region."""
     params: dict[str, Any] = {"pooled_width": p.count(0), "pooled_height": p.count(1), "spatial_scale": p.float(2, 1.0)}
     p.blobs = 2
-    return lambda t, x, roi: t.emit("ncnn.ROIPooling", x, roi, **params)
+    return lambda t, x, roi: t.emit("ncnn.ROIPooling", *t.together(x, roi), **params)
 
 
 @layer("ROIAlign", one_blob_only=False)
@@ -185,7 +187,7 @@ def roi_align(p: Params, w: Weights) -> Build:
         "version": p.choice(5, 0, 2),
     }
     p.blobs = 2
-    return lambda t, x, roi: t.emit("ncnn.ROIAlign", x, roi, **params)
+    return lambda t, x, roi: t.emit("ncnn.ROIAlign", *t.together(x, roi), **params)
 
 
 @layer("PSROIPooling", one_blob_only=False)
@@ -198,4 +200,4 @@ def psroi_pooling(p: Params, w: Weights) -> Build:
         "output_dim": p.count(3),
     }
     p.blobs = 2
-    return lambda t, x, roi: t.emit("ncnn.PSROIPooling", x, roi, **params)
+    return lambda t, x, roi: t.emit("ncnn.PSROIPooling", *t.together(x, roi), **params)

@@ -137,9 +137,10 @@ def padding(p: Params, w: Weights) -> Build:
         if not any(sides):
             return x
         if mode == 0:
-            inside = 0.0 if values is not None else _as_held(value, x).item()
+            own = values is not None and rank > 2  # vectors and matrices have no channels
+            inside = 0.0 if own else _as_held(value, x).item()
             y = t.emit("F.pad", x, pad=sides, mode="constant", value=inside)
-            return y if values is None else _add_borders(t, y, sides)
+            return _add_borders(t, y, sides) if own else y
         shape = shape_of(x)
         # These modes take a batch and channels, of which vectors, matrices and padded channels need one more.
         lifted = t.reshape(x, (shape[0], 1, *shape[1:])) if rank < 3 or (rank == 3 and any(sides[4:])) else x

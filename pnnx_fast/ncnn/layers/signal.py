@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
 
@@ -16,44 +16,49 @@ from pnnx_fast.ncnn.values import Params, Weights
 _PADDINGS = ("constant", "replicate", "reflect")
 
 
-class _Frames(NamedTuple):
-    """What both layers share; ``norm`` is the factor that the forward transform is multiplied by."""
-
-    size: int
-    hop: int
-    window: Attribute
-    norm: float
-    center: bool
+_LONGEST = 1 << 20
 
 
-_LONGEST = 1 << 24
+class _Frames:
+    """What both layers share. Windows are made when a net first runs: a line of a file may ask for megabytes."""
 
+    def __init__(self, p: Params) -> None:
+        self.size = p.count(0)
+        self.hop, self.length = p.count(2, max(self.size // 4, 1)), p.count(3, self.size)
+        self.kind, self.center, self.normalized = p.choice(4, 0, 3), p.flag(5, 1), p.choice(7, 0, 3)
+        if self.size > _LONGEST:
+            raise ParameterError(f"a frame of {self.size} values")
+        if self.length > self.size:
+            raise ParameterError(f"a window of {self.length} values in a frame of {self.size}")
 
-def _frames(p: Params) -> _Frames:
-    size = p.count(0)
-    hop, length = p.count(2, max(size // 4, 1)), p.count(3, size)
-    kind, center, normalized = p.choice(4, 0, 3), p.flag(5, 1), p.choice(7, 0, 3)
-    if size > _LONGEST:
-        raise ParameterError(f"a frame of {size} values")
-    if length > size:
-        raise ParameterError(f"a window of {length} values in a frame of {size}")
-    turn = np.cos(2 * math.pi * np.arange(length) / length)
-    shape = (np.ones(length), 0.5 * (1 - turn), 0.54 - 0.46 * turn)[kind]
-    before = (size - length) // 2
-    window = np.pad(shape, (before, size - length - before)).astype(np.float32)
-    energy = math.sqrt(float((window.astype(np.float64) ** 2).sum()))
-    # A window of nothing makes infinities, as in ncnn.
-    norm = (1.0, 1.0 / math.sqrt(size), 1.0 / energy if energy else math.inf)[normalized]
-    return _Frames(size, hop, Attribute.owning(window), norm, center)
+    @cached_property
+    def window(self) -> Attribute:
+        """The window in the middle of a frame."""
+        turn = np.cos(2 * math.pi * np.arange(self.length) / self.length)
+        shape = (np.ones(self.length), 0.5 * (1 - turn), 0.54 - 0.46 * turn)[self.kind]
+        before = (self.size - self.length) // 2
+        return Attribute.owning(np.pad(shape, (before, self.size - self.length - before)).astype(np.float32))
+
+    @cached_property
+    def norm(self) -> float:
+        """Factor of the forward transform; a window of nothing makes infinities, as in ncnn."""
+        if self.normalized < 2:
+            return 1.0 / math.sqrt(self.size) if self.normalized else 1.0
+        energy = math.sqrt(float((self.window.numpy().astype(np.float64) ** 2).sum()))
+        return 1.0 / energy if energy else math.inf
+
+    @cached_property
+    def scaled(self) -> Attribute:
+        """The window times the factor."""
+        return Attribute.owning(self.window.numpy() * np.float32(self.norm))
 
 
 @layer("Spectrogram")
 def spectrogram(p: Params, w: Weights) -> Build:
     """Spectrum of every frame of a signal: complex, its magnitude or the square of that."""
     power = p.choice(1, 0, 3)
-    f = _frames(p)
+    f = _Frames(p)
     padding, onesided = _PADDINGS[p.choice(6, 2, 3)], p.flag(8, 1)
-    window = Attribute.owning(f.window.numpy() * np.float32(f.norm))
 
     def build(t: Tracer, x: Operand) -> Operand:
         if dims_of(x) != 1:
@@ -65,7 +70,7 @@ def spectrogram(p: Params, w: Weights) -> Build:
         y = t.emit(
             "torch.stft",
             x,
-            t.constant(window),
+            t.constant(f.scaled),
             names=["input", "window"],
             n_fft=f.size,
             hop_length=f.hop,
@@ -88,7 +93,7 @@ def spectrogram(p: Params, w: Weights) -> Build:
 @layer("InverseSpectrogram")
 def inverse_spectrogram(p: Params, w: Weights) -> Build:
     """Signal of a spectrum: complex, or its real or imaginary part."""
-    returns, f = p.choice(1, 0, 3), _frames(p)
+    returns, f = p.choice(1, 0, 3), _Frames(p)
 
     def build(t: Tracer, x: Operand) -> Operand:
         return t.emit(
