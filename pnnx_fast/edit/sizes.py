@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from pnnx_fast import passes
 from pnnx_fast.edit.unbake import unbake
-from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ParameterError, no_such
 from pnnx_fast.ir import Graph, Operand
+from pnnx_fast.runtime.walk import Shapes, Walk
 
 __all__ = ["change_batch", "infer_shapes", "make_dynamic"]
 
@@ -70,7 +70,8 @@ def infer_shapes(graph: Graph, shapes: Shapes | None = None) -> None:
     for op in restored.topological():
         walk.step(op)
     for x in graph.operands:
-        x.shape, x.dtype = walk.shape(x), walk.dtype(x)
+        shape = walk.shape(x)
+        x.shape, x.dtype = _of_rank(x) if shape is None else shape, walk.dtype(x) or x.dtype
 
 
 def change_batch(graph: Graph, batch: int, axis: int = 0, shapes: Shapes | None = None) -> list[str]:

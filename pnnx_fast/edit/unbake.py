@@ -28,7 +28,6 @@ from pnnx_fast.edit.grids import mend_index
 from pnnx_fast.edit.offsets import mend_offsets
 from pnnx_fast.edit.reshapes import mend_reshape, mend_unflatten
 from pnnx_fast.edit.traced_numbers import mend_bound, mend_literals
-from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
 from pnnx_fast.ir.folded import WRITES, changed_constant
@@ -37,6 +36,7 @@ from pnnx_fast.ir.literals import constant_array, literal
 from pnnx_fast.passes.moves import RESHAPES, become, new_constant
 from pnnx_fast.runtime.own_cells import separate_constants
 from pnnx_fast.runtime.session import default_isa
+from pnnx_fast.runtime.walk import Shapes, Walk
 
 __all__ = ["Unbaking", "unbake"]
 

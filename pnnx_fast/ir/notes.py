@@ -15,6 +15,7 @@ from typing import Any
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.masks import attention_masks
 from pnnx_fast.ir.operator import Operand, Operator
+from pnnx_fast.ir.parameter import per_axis
 from pnnx_fast.ir.shapes import may_be
 
 __all__ = [
@@ -248,6 +249,8 @@ def same_padding(op: Operator) -> str | None:
         return None
     totals = [d * (k - 1) for k, d in zip(reversed(kernel), reversed(dilation), strict=True)]
     same = [side for total in totals for side in (total // 2, total - total // 2)]
+    if any(s != 1 for s in per_axis(op.value("stride", 1))):
+        return None
     return "same" if padding == same or (not padding and len(kernel) == 1) else None
 
 

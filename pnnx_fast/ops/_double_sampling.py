@@ -49,7 +49,7 @@ def sample_places(x: Array, grid: Array, mode: str, border: str, align: str, sca
     """Values of ``x`` (n, c, …) at ``grid`` (n, …, axes), as the kernel finds them."""
     (n, c), sizes, axes = x.shape[:2], x.shape[2:], x.ndim - 2
     total = np.zeros((n, c, math.prod(grid.shape[1:-1])))
-    flat, bad = grid.reshape(n, -1, axes), np.zeros((n, total.shape[2]), bool)
+    flat, bad = grid.reshape(n, total.shape[2], axes), np.zeros((n, total.shape[2]), bool)
     with np.errstate(all="ignore"):
         taps = []
         for k, size in enumerate(sizes):
@@ -60,7 +60,7 @@ def sample_places(x: Array, grid: Array, mode: str, border: str, align: str, sca
                 v = ((v + 1) * size - 1) / 2
             bad |= ~np.isfinite(v)
             taps.append(_taps(v, size, mode, border, align, axes))
-        planes = x.reshape(n, c, -1)
+        planes = x.reshape(n, c, math.prod(sizes))
         for combination in itertools.product(*taps):
             inside, offset, weight = np.ones_like(bad), np.zeros(bad.shape, np.int64), np.ones(bad.shape)
             for (place, factor), size in zip(combination, sizes, strict=True):
@@ -68,7 +68,7 @@ def sample_places(x: Array, grid: Array, mode: str, border: str, align: str, sca
                 offset = offset * size + np.where((place >= 0) & (place < size), place, 0).astype(np.int64)
                 weight = weight * factor
             if scale is not None:
-                weight = weight * scale.reshape(n, -1)
+                weight = weight * scale.reshape(n, total.shape[2])
             if planes.shape[2]:
                 picked = np.take_along_axis(planes, np.where(inside, offset, 0)[:, None], 2)
                 total += np.where(inside[:, None], picked * weight[:, None], 0)

@@ -339,6 +339,7 @@ def native_multi_head_attention(
 ) -> Value:
     """Multi-head attention with batches first, arguments by position. torch.nn.MultiheadAttention."""
     fields: dict[str, Any] = {"embed_dim": embed_dim, "num_heads": num_head, "batch_first": True}
+    fields["average_attn_weights"] = bool(average_attn_weights)
     if mask is not None and mask_type == PADDING_MASK:
         mask = mask.unsqueeze(1).unsqueeze(1)
     if mask is not None and mask.ndim == 4:

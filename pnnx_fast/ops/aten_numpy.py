@@ -49,7 +49,8 @@ class _Formals:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.most: float
-        if isinstance(function, np.ufunc):
+        function = inspect.unwrap(function)
+        if isinstance(function, np.ufunc):  # which older numpy has no signature of
             self.least = self.most = function.nin
             self.arrays = {i: f"argument {i + 1}" for i in range(function.nin)}
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -69,6 +69,8 @@ def attend(
     a boolean one takes part, or does not with ``mask_drops``, or has the score ``filling``. ``empty_nan``: queries
     without keys give NaN, not 0.
     """
+    if y.shape != (*q.shape[:3], v.shape[3]):
+        raise ShapeError("the result of attention", expected=(*q.shape[:3], v.shape[3]), actual=y.shape)
     if q.dtype == np.float64:
         from pnnx_fast.ops._double import attend_double
 
@@ -260,10 +262,19 @@ def _linear(
     return multiply_rows(b, x, weight, bias, residual, activation_fields("none", []), y)
 
 
-def _require_sound(size: int, heads: int, out: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None) -> None:
-    """Refuse a layer whose parts do not belong together."""
-    if heads < 1 or size % heads or out is None:
+def _require_sound(
+    size: int, heads: int, rows: Mapping[int, Sequence[Tensor | None]], bias_k: Tensor | None, bias_v: Tensor | None
+) -> None:
+    """Refuse a layer whose parts do not belong together.
+
+    ``rows`` has matrices of so many times ``size`` rows, and behind them a vector.
+    """
+    if heads < 1 or size < 1 or size % heads:
         raise ParameterError(f"embed_dim {size} does not divide into {heads} heads", parameter="num_heads")
+    for count, (*matrices, vector) in rows.items():
+        for x in (*matrices, vector):
+            if x is not None and (x.ndim != (1 if x is vector else 2) or x.shape[0] != count * size):
+                raise ShapeError("a weight does not fit embed_dim", expected=count * size, actual=x.shape)
     if (bias_k is None) != (bias_v is None):
         raise ParameterError("bias_k and bias_v come together", parameter="bias_v" if bias_v is None else "bias_k")
 
@@ -368,7 +379,10 @@ def multihead_attention(
     """Attention of several heads with projections, plus a fused residual. torch.nn.MultiheadAttention."""
     key = query if key is None else key
     value = key if value is None else value
-    _require_sound(embed_dim, num_heads, out_proj_weight, bias_k, bias_v)
+    if out_proj_weight is None:
+        raise ParameterError("the output projection is missing", parameter="out_proj.weight")
+    ones = (q_proj_weight, k_proj_weight, v_proj_weight, out_proj_weight, out_proj_bias)
+    _require_sound(embed_dim, num_heads, {1: ones, 3: (in_proj_weight, in_proj_bias)}, bias_k, bias_v)
     _require_one_batch(query, key, value, int(not batch_first))
     batched = query.ndim == 3
     inputs = [x if batched else x.unsqueeze(1) for x in as_computed(b, query, key, value) if x is not None]
@@ -384,6 +398,7 @@ def multihead_attention(
     scale = (embed_dim // num_heads) ** -0.5
     # Where torch returns weights or takes its fused path, a query without keys gives NaN; elsewhere it gives zeros.
     same = _same(query, key) and _same(key, value) and in_proj_weight is not None and in_proj_bias is not None
+    same = same and all(m is None or m.dtype == np.bool_ for m in (attn_mask, key_padding_mask))
     fused = same and batch_first and num_heads % 2 == 0 and bias_k is None and not add_zero_attn
     merged = b.empty((*inputs[0].shape[:2], embed_dim), inputs[0].dtype)
     y = _heads(merged, num_heads, batch_first)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.registry import operator
-from pnnx_fast.ops.symbolic import Builder, Tensor, Value
+from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
 
 @operator("pnnx.Input")
@@ -49,16 +49,20 @@ def list_construct(b: Builder, *values: Any) -> Value:
 def list_unpack(b: Builder, values: Any) -> Value:
     """Parts of a list, one an output; a tensor in the place of its list of sizes is meant as that."""
     if isinstance(values, Tensor):
-        return values.shape if b.output_count > 1 else (values,)
-    return tuple(values)
+        return values.shape if b.output_count > 1 else values
+    return _parts(values)
 
 
 @operator("prim::TupleUnpack")
 def tuple_unpack(b: Builder, values: Any) -> Value:
     """Parts of a tuple, one an output."""
-    if isinstance(values, Tensor):
-        return (values,)
-    return tuple(values)
+    return values if isinstance(values, Tensor) else _parts(values)
+
+
+def _parts(values: Any) -> Results:
+    if not values:
+        raise ShapeError("there is nothing to unpack", actual=values)
+    return Results(values)
 
 
 @operator("prim::TupleIndex")

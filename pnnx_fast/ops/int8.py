@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops._window import Padding, paddings, per_axis, require_reach, window_counts
 from pnnx_fast.ops.convolution import check_weights, epilogue_fields, packed_weight
 from pnnx_fast.ops.registry import Floats, Ints, operator
@@ -28,6 +30,7 @@ PICTURE_CHANNELS = 4
 @operator("int8.Quantize", rows=2)
 def quantize(b: Builder, input: Tensor, scales: Tensor | None = None, *, scale: float = 1.0) -> Tensor:
     """Integers nearest to ``input`` times a scale, or times ``scales`` a channel; halves away from zero."""
+    require_dims(input, 0 if scales is None else 2, MAX_RANK)
     x = b.cast(input, np.float32)
     if scales is None:
         factors = b.constant(np.full(1, scale, np.float32))
@@ -145,6 +148,7 @@ def int8_conv2d(
 
     Input is int8, or float32 to be rounded with ``input_scale``; the result is float32, or int8 with ``output_scale``.
     """
+    require_dims(input, 4, 4)
     check_weights(input, weight, groups, 2)
     _check(input, weight, scale, input_scale)
     s, d = per_axis(stride, 2, "stride"), per_axis(dilation, 2, "dilation")
@@ -186,6 +190,7 @@ def int8_linear(
     residual_late: bool = False,
 ) -> Tensor:
     """Linear layer over int8 numbers, its sums times ``scale`` a channel; input and result as of ``int8.Conv2d``."""
+    require_dims(input, 1)
     *lead, features = input.shape
     if weight.ndim != 2 or features != weight.shape[1]:
         raise ShapeError("features do not fit the weight", expected=weight.shape, actual=input.shape)

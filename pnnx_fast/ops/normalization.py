@@ -190,7 +190,7 @@ def rms_norm(
 ) -> Tensor:
     """Unit mean square over the last dimensions. torch.nn.functional.rms_norm."""
     _check_floating(input)
-    eps = float(np.finfo(input.dtype).eps) if eps is None else eps
+    eps = float(np.finfo(np.promote_types(input.dtype, np.float32)).eps) if eps is None else eps
     return row_norm(b, input, _normalized_dims(input, normalized_shape), weight, None, eps, rms=True)
 
 
@@ -442,6 +442,8 @@ def local_response_norm(
     require_dims(input, 3)
     if size < 1:
         raise ParameterError(f"size must be positive, not {size}", parameter="size")
+    if not input.size:
+        return input
     if input.dtype == np.float32:
         return along_axis(b, "local_response_norm", input, 1, [size, alpha, beta, k], size + 10)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ def _from_the_front(b: Builder, index: Tensor, size: int) -> Tensor:
     return intermediate(b, "where(lt(@0,0),add(@0,@1),@0)", index, size)
 
 
+def _whole(b: Builder, x: Tensor, rank: int) -> Tensor:
+    """What the converter writes as a number where it has one entry, with its dimensions."""
+    return x if x.ndim else b.reshape(x, (1,) * rank)
+
+
 @operator("Gather")
 def gather_entries(b: Builder, data: Tensor, indices: Any, *, axis: int = 0) -> Tensor:
     """Entries of one dimension; the dimensions of the indices take its place. ONNX, torch.index_select."""
@@ -37,7 +43,7 @@ def gather_entries(b: Builder, data: Tensor, indices: Any, *, axis: int = 0) -> 
 @operator("GatherElements")
 def gather_elements(b: Builder, data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     """Elements that an index names along one dimension. ONNX, torch.gather."""
-    along = axis_of(axis, data.ndim)
+    along, indices = axis_of(axis, data.ndim), _whole(b, indices, data.ndim)
     if indices.ndim != data.ndim:
         raise ShapeError("index needs as many dimensions", operand="indices", expected=data.ndim, actual=indices.shape)
     return named_along(b, data, _from_the_front(b, indices, data.shape[along]), along)
@@ -77,7 +83,7 @@ def scatter_elements(
 ) -> Tensor:
     """Entries written or reduced at the places that an index names along a dimension. ONNX, torch.scatter_reduce."""
     _check_reduction(reduction)
-    along = axis_of(axis, data.ndim)
+    along, indices, updates = axis_of(axis, data.ndim), _whole(b, indices, data.ndim), _whole(b, updates, data.ndim)
     places = _from_the_front(b, indices, data.shape[along])
     if reduction == "none":
         return scatter(b, data, along, places, updates)
@@ -88,8 +94,11 @@ def scatter_elements(
 def scatter_tuples(b: Builder, data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
     """Slices written or reduced at the places that tuples of indices name. ONNX, torch.index_put."""
     _check_reduction(reduction)
+    indices = _whole(b, indices, max(updates.ndim - data.ndim, 0) + 2)
     entries = _tuples(b, data, indices)
     slices = indices.shape[:-1] + data.shape[indices.shape[-1] :]
+    if math.prod(slices) == 1:
+        updates = _whole(b, updates, len(slices))
     if updates.shape != slices:
         raise ShapeError("updates are a slice for each tuple", operand="updates", expected=slices, actual=updates.shape)
     if reduction in ("none", "add"):

@@ -434,7 +434,7 @@ def _max_unpool(axes: int) -> Callable[..., Value]:
         numbers = zip(spatial, size, step, pad, strict=True)
         output = tuple((n - 1) * s - 2 * p + k for n, k, s, p in numbers)
         if output_size is not None:
-            output = tuple(int(n) for n in output_size)[-axes:]
+            output = integers(output_size, "output_size")[-axes:]
         return unpool(b, input, indices, (*input.shape[:-axes], *output), axes)
 
     max_unpool.__doc__ = f"Put maxima back where they came from, zeros elsewhere. torch.nn.MaxUnpool{axes}d."

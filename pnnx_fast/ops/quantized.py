@@ -7,6 +7,7 @@ lies exactly on the grid, so results equal those of integer arithmetic with the 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
+from pnnx_fast.ops._checks import real_number
 from pnnx_fast.ops._window import Padding
 from pnnx_fast.ops.convolution import convolution, epilogue_fields
 from pnnx_fast.ops.elementwise import intermediate, lower_expression
@@ -73,12 +75,13 @@ def quantize_per_tensor(
     dtype: Any = "torch.quint8",
 ) -> Tensor:
     """Quantise with one scale. torch.quantize_per_tensor."""
-    step, zero = (v.numpy().item() if isinstance(v, Tensor) else v for v in (
-        input_scale if scale is None else scale, input_zero_point if zero_point is None else zero_point
-    ))  # fmt: skip
-    if dtype not in RANGES:
+    step = real_number(input_scale if scale is None else scale, "scale")
+    zero = real_number(input_zero_point if zero_point is None else zero_point, "zero_point")
+    if not isinstance(dtype, str) or dtype not in RANGES:
         raise ParameterError(f"unknown quantised dtype {dtype!r}", parameter="dtype")
-    return to_grid(b, input, float(step), int(zero), RANGES[dtype], exact=True)
+    if not math.isfinite(zero):
+        raise ParameterError(f"zero_point must be finite, not {zero}", parameter="zero_point")
+    return to_grid(b, input, step, int(zero), RANGES[dtype], exact=True)
 
 
 @operator("aten::quantize_per_channel")

@@ -40,13 +40,14 @@ def _inside(place: Array, most: int) -> Array:
     return np.asarray(np.minimum(np.fmin(np.fmax(place, 0), most).astype(np.int64), most))
 
 
-def _nearest(n: int, out: int, scale: float | None, exact: bool, small: bool) -> Table:
+def _nearest(n: int, out: int, scale: float | None, exact: bool, small: bool, real: Any) -> Table:
     i = np.arange(out)
     if small and not exact and out in (n, 2 * n):
         index = i if out == n else i >> 1
     else:
-        step = np.float32(1.0 / scale) if scale is not None and scale > 0 else np.float32(n) / np.float32(out)
-        place = ((i + 0.5) * step).astype(np.float32) if exact else i.astype(np.float32) * step
+        real = np.float32 if small else real  # a path of PyTorch's own
+        step = _step(n, out, False, scale, real)
+        place = ((i + 0.5 if exact else i).astype(real) * step).astype(np.float32)  # PyTorch floors by floorf
         index = _inside(np.floor(place), n - 1)
     return index.astype(np.int64).reshape(-1, 1), None
 
@@ -119,7 +120,7 @@ def axis_table(
     real = np.float64 if dtype == np.float64 else np.float32
     with np.errstate(all="ignore"):  # of scales next to nothing
         if mode.startswith("nearest"):
-            return _nearest(n, out, scale, mode == "nearest-exact", small)
+            return _nearest(n, out, scale, mode == "nearest-exact", small, real)
         if antialias:
             return _antialiased(n, out, align, scale, mode == "bicubic", real)
         if mode == "bicubic":

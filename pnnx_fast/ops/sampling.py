@@ -105,7 +105,8 @@ def affine_grid(b: Builder, theta: Tensor, *, size: Any, align_corners: bool | N
     sizes = integers(size, "size")
     axes = len(sizes) - 2
     if axes not in (2, 3) or theta.shape[-2:] != (axes, axes + 1):
-        raise ShapeError("theta does not fit the size", expected=[sizes[0], axes, axes + 1], actual=list(theta.shape))
+        expected = [*sizes[:1], axes, axes + 1]
+        raise ShapeError("theta does not fit the size", expected=expected, actual=list(theta.shape))
     require_dims(theta, 3, 3)
     spatial = sizes[2:]
     lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in spatial]

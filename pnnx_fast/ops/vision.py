@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops._regions import check_ratio, pool_regions
 from pnnx_fast.ops._window import paddings, per_axis, window_counts
 from pnnx_fast.ops.convolution import as_computed, as_float32, check_weights, convolution, epilogue_fields
@@ -114,6 +115,9 @@ def roi_align(
 ) -> Tensor:
     """Averages of bilinear samples in the cells of each box. torchvision.ops.RoIAlign."""
     ph, pw = per_axis(output_size, 2, "output_size")
+    require_dims(input, 4, 4)
+    if min(ph, pw) < 1:
+        raise ParameterError(f"{ph} x {pw} cells of a box", parameter="output_size")
     if rois.ndim != 2 or rois.shape[1] != 5:
         raise ShapeError("boxes are rows of (image, x1, y1, x2, y2)", operand="rois", actual=rois.shape)
     if input.dtype == np.float64:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.dtypes import FLOATS
 from pnnx_fast.passes.moves import numbers, only_consumer
 
 __all__ = ["pool_first"]
@@ -33,7 +34,8 @@ def pool_first(graph: Graph) -> bool:
 def _keeps_pixels(conv: Operator) -> bool:
     """Whether every output pixel depends on the input pixel at its place alone."""
     ones = all(n == 1 for key in ("kernel_size", "stride") for n in numbers(conv, key, 1))
-    return ones and "kernel_size" in conv.params and all(n == 0 for n in numbers(conv, "padding", 0))
+    floats = "weight" in conv.attrs and conv.attrs["weight"].dtype in FLOATS  # quotients of integers are cut off
+    return floats and ones and "kernel_size" in conv.params and all(n == 0 for n in numbers(conv, "padding", 0))
 
 
 def _shrinks(pool: Operator) -> bool:

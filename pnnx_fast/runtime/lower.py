@@ -450,7 +450,7 @@ def _unpacker(op: Operator) -> Operator | None:
 
 def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
     if len(op.outputs) == 1:
-        single = isinstance(produced, Results) and _unpacker(op) is None
+        single = isinstance(produced, Results) and (op.type.endswith("Unpack") or _unpacker(op) is None)
         values[op.outputs[0].name] = _of_operand(op.outputs[0], produced[0] if single else produced)
         return
     parts = list(produced) if isinstance(produced, (tuple, list)) else [produced]

@@ -14,6 +14,7 @@ from pnnx_fast.errors import ParameterError, did_you_mean
 from pnnx_fast.ir import Graph
 from pnnx_fast.passes import restore
 from pnnx_fast.passes.restore_writes import warn_of_lost_writes
+from pnnx_fast.simplify.data_sizes import free_sizes_of_data
 from pnnx_fast.simplify.table import PASSES, Pass
 
 # A module adds its rows when it is imported; this is the order in which they run.
@@ -32,6 +33,7 @@ def simplify(graph: Graph, passes: Iterable[str] | None = None, *, rounds: int =
     ----------
     graph : Graph
         Changed in place. Sizes that the file records as fixed count as fixed: call ``make_dynamic`` first for others.
+        Those that depend on data are noted as free.
     passes : iterable of str, optional
         Names in ``PASSES``, in the order wanted; by default all but those marked ``asked``.
     rounds : int
@@ -67,6 +69,7 @@ def simplify(graph: Graph, passes: Iterable[str] | None = None, *, rounds: int =
     warn_of_lost_writes(graph, "the simplified graph")
     # Their evidence is types and sizes of operands that the simplifications merge away.
     restore(graph, internal=False)
+    free_sizes_of_data(graph)
     counts: dict[str, int] = {}
     for _ in range(rounds):
         changed = 0

@@ -102,7 +102,7 @@ def _layer_norm(kind: str) -> Callable[[Params, Mapping[str, Shape], int], tuple
 
 
 def _linear(p: Params, shapes: Mapping[str, Shape], rank: int) -> tuple[str, Params] | None:
-    if len(shapes["weight"]) != 2:
+    if len(shapes["weight"]) != 2 or shapes.get("bias", shapes["weight"][:1]) != shapes["weight"][:1]:
         return None
     out, count = shapes["weight"]
     return "nn.Linear", {"bias": "bias" in shapes, "in_features": count, "out_features": out}
@@ -148,7 +148,8 @@ def _fuse_static(graph: Graph, table: Mapping[str, _Static]) -> int:
         others = [x for name, x in zip(op.inputnames, op.inputs, strict=True) if name not in row.weights]
         found = {name: attr for name, attr in attrs.items() if attr is not None}
         needed = [name for name, target in row.weights.items() if not target.endswith("?")]
-        if len(found) != len(attrs) or len(others) != 1 or any(name not in found for name in needed):
+        written = any(name not in slots and op.value(name) is not None for name in row.weights)  # as a number
+        if len(found) != len(attrs) or len(others) != 1 or any(name not in found for name in needed) or written:
             continue
         made = row.build(op.values(), {k: a.shape for k, a in found.items()}, len(others[0].shape or ()))
         if made is None:

@@ -405,3 +405,23 @@ def test_repeats_as_many_as_the_batch_stay(operator: str) -> None:
     graph.change_batch(3)
     x = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
     np.testing.assert_array_equal(Model(graph)(x), np.stack([x, x], 1))
+
+
+def test_what_depends_on_no_data_is_inferred_behind_what_does() -> None:
+    g = Graph.parse(
+        "7767517\n6 5\npnnx.Input a 0 1 m #m=(3,5)bool\n"
+        "torch.sum s 1 1 m x dim=(-1) keepdim=False $input=m #x=(3)i32\n"
+        "torch.nonzero n 1 1 m z $input=m as_tuple=False #z=(15,2)i64\n"
+        "torch.cumsum c 1 1 x y dim=0 $input=x #y=(3)i32\npnnx.Output o 1 0 y\npnnx.Output p 1 0 z\n"
+    )
+    mask = np.ones((3, 5), bool)
+    want = Model(g)(mask)
+    g.infer_shapes()
+    assert [(g.operand(n).shape, g.operand(n).dtype) for n in "xyz"] == [
+        ((3,), "i32"),
+        ((3,), "i32"),
+        ((-1, -1), "i64"),
+    ]
+    for a, b in zip(Model(g)(mask), want, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_of_one import run
+from graph_of_one import call, run
 
 from pnnx_fast.errors import ParameterError, ShapeError
 
@@ -242,3 +242,31 @@ def test_weights_in_double_precision(options: dict[str, Any]) -> None:
         want = module.double()(*map(torch.from_numpy, arrays), need_weights=False)[0]
     names = ["query", "key", "value"]
     check(run("nn.MultiheadAttention", *arrays, names=names, weights=doubled, **params), want)
+
+
+@pytest.mark.parametrize("padding", [False, True])
+def test_only_masks_of_booleans_lead_to_nan(padding: bool) -> None:
+    """Floating masks keep PyTorch from its fast path: a query without keys gives the bias of the output."""
+    layer, x = torch.nn.MultiheadAttention(4, 2, batch_first=True).eval(), torch.randn(1, 3, 4)
+    mask = torch.full((1, 3), -torch.inf) if padding else torch.zeros(3, 3)
+    mask[0] = -torch.inf
+    name = "key_padding_mask" if padding else "attn_mask"
+    with torch.no_grad():
+        want = layer(x, x, x, need_weights=False, **{name: mask})[0].numpy()
+    weights = {n.replace(".", "_"): p.detach().numpy() for n, p in layer.named_parameters()}
+    got = run(
+        "nn.MultiheadAttention", x.numpy(), mask.numpy(), names=["query", name], weights=weights,
+        embed_dim=4, num_heads=2, batch_first=True,
+    )  # fmt: skip
+    np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_weights_of_the_native_layer(average: bool) -> None:
+    layer, x = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval(), torch.randn(1, 3, 8)
+    weights = [p.detach() for p in layer.parameters()]
+    want = torch._native_multi_head_attention(x, x, x, 8, 2, *weights, None, True, average)
+    arrays = [w.numpy() for w in weights]
+    got = call("aten::_native_multi_head_attention", (*[x.numpy()] * 3, 8, 2, *arrays, None, True, average, None), 2)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b.numpy(), atol=1e-5)

@@ -208,3 +208,9 @@ def test_orders_and_sums(shape: list[int], dtype: str, data: Any) -> None:
     check(run("torch.cumsum", x, dim=axis), torch.cumsum(t, axis))
     check(run("torch.argmax", x, dim=axis), torch.argmax(t, axis))
     check(run("torch.max", x, dim=axis, outputs=2), torch.max(t, axis))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_no_images_at_all(dtype: str) -> None:
+    got = run("F.grid_sample", np.ones((0, 1, 3, 3), dtype), np.ones((0, 2, 2, 2), dtype), names=["input", "grid"])
+    assert got.shape == (0, 1, 2, 2)

@@ -236,3 +236,16 @@ def test_group_norm_whose_scale_overflows(shape: tuple[int, ...]) -> None:
     weights = {key: value.detach().numpy() for key, value in module.named_parameters()}
     params = {"num_groups": 2, "num_channels": 4, "eps": 1e-5, "affine": True}
     check("nn.GroupNorm", x, want, weights=weights, **params)
+
+
+def test_rms_norm_of_halves_takes_the_eps_of_its_computation() -> None:
+    x = np.float16([[0.01, 0.02]])
+    want = F.rms_norm(torch.from_numpy(x), [2]).numpy()
+    np.testing.assert_array_equal(run("F.rms_norm", x, normalized_shape=[2]), want)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+def test_local_response_norm_of_nothing(dtype: str) -> None:
+    x = np.ones((2, 0, 3), dtype)
+    got = run("F.local_response_norm", x, size=3)
+    assert (got.shape, got.dtype) == (x.shape, x.dtype)

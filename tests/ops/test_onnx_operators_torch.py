@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_of_one import run
+from graph_of_one import call, run
 
 import pnnx_fast
 from pnnx_fast.errors import ParameterError, ShapeError
@@ -320,3 +320,18 @@ def test_resizing_by_factors_that_are_no_floats() -> None:
     x = np.float32([[[[0.1257, -0.1321]]]])
     for mode in ("nearest", "linear"):
         np.testing.assert_array_equal(run("Resize", x, scales=(1.0, 1.0, 1.0, 1.25), mode=mode), x)
+
+
+def test_entries_that_files_have_as_numbers() -> None:
+    x = np.arange(20, dtype=np.float32).reshape(4, 5)
+    want = x.copy()
+    want[2, 3] = 7
+    np.testing.assert_array_equal(call("ScatterND", (x, np.int64([[2, 3]]), np.float32(7)), 1), want)
+    want = x.copy()
+    want[2] = 1
+    np.testing.assert_array_equal(call("ScatterND", (x, np.int64(2), np.ones((1, 5), np.float32)), 1), want)
+    want = x.copy()
+    want[0, 2] = 9
+    got = call("ScatterElements", (x, np.int64(2), np.float32(9)), 1, {"axis": 1})
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(call("GatherElements", (x, np.int64(2)), 1, {"axis": 1}), x[:1, 2:3])

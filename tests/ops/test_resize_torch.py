@@ -194,3 +194,12 @@ def test_affine_grid(size: tuple[int, ...], align: bool) -> None:
     want = F.affine_grid(torch.from_numpy(theta), size, align_corners=align)
     got = run("F.affine_grid", theta, size=size, align_corners=align)
     np.testing.assert_allclose(got, want.numpy(), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_nearest_steps_are_taken_in_the_type(mode: str, dtype: str) -> None:
+    x = np.arange(16, dtype=dtype).reshape(1, 1, 16)
+    for scale in (2.7, 1.3, 0.7, 3.1, 0.1 + 0.2):
+        want = F.interpolate(torch.from_numpy(x), scale_factor=scale, mode=mode).numpy()
+        np.testing.assert_array_equal(run("F.interpolate", x, scale_factor=[scale], mode=mode), want)

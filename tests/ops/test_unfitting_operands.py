@@ -161,3 +161,48 @@ def test_indices_of_many_dimensions(kind: str) -> None:
     names = ["input", "index", "src"][: len(given)]
     with pytest.raises(ShapeError, match="up to 8 dimensions"):
         run(kind, *given, names=names, dim=0)
+
+
+@pytest.mark.parametrize("size", [4, 9, 16, 64])
+@pytest.mark.parametrize("kind", ["nn.MultiheadAttention", "aten::_native_multi_head_attention"])
+def test_projections_to_another_width(kind: str, size: int) -> None:
+    x, shapes = ROWS[None, :, :4].repeat(2, -1), ((3 * size, 8), (3 * size,), (8, 8), (8,))
+    weights = [np.ones(shape, np.float32) for shape in shapes]
+    names = ["query", "in_proj_weight", "in_proj_bias", "out_proj_weight", "out_proj_bias"]
+    layers = {
+        "nn.MultiheadAttention": lambda: run(
+            kind, x, *weights, names=names, embed_dim=8, num_heads=2, batch_first=True
+        ),
+        "aten::_native_multi_head_attention": lambda: call(kind, (x, x, x, 8, 2, *weights, None, False, True, None), 1),
+    }
+    with pytest.raises(ShapeError, match="a weight does not fit embed_dim"):
+        layers[kind]()
+
+
+@pytest.mark.parametrize(
+    "name, shape", [("out_proj_weight", (4, 8)), ("out_proj_weight", (8,)), ("in_proj_bias", (72,))]
+)
+def test_one_projection_that_does_not_fit(name: str, shape: tuple[int, ...]) -> None:
+    shapes = {"in_proj_weight": (24, 8), "in_proj_bias": (24,), "out_proj_weight": (8, 8), "out_proj_bias": (8,)}
+    weights = [np.ones(s, np.float32) for s in (shapes | {name: shape}).values()]
+    x = ROWS[None, :, :4].repeat(2, -1)
+    with pytest.raises(ShapeError, match="a weight does not fit embed_dim"):
+        run("nn.MultiheadAttention", x, *weights, names=["query", *shapes], embed_dim=8, num_heads=2, batch_first=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrays", "params"),
+    [
+        ("int8.Quantize", [(1,) * 9], {"scale": 1.0}),
+        ("int8.Quantize", [(), (1,)], {}),
+        ("torchvision.ops.RoIAlign", [(4, 4, 4), (1, 5)], {"output_size": 2}),
+        ("torchvision.ops.RoIAlign", [(1, 2, 4, 4), (1, 5)], {"output_size": 0}),
+        ("torch.quantize_per_tensor", [(4,)], {"scale": (1.0, 2.0), "zero_point": 0}),
+        ("torch.quantize_per_tensor", [(4,)], {"scale": 1.0, "zero_point": "inf"}),
+        ("F.affine_grid", [(1, 2, 3)], {"size": None}),
+    ],
+)
+def test_complaints_name_what_is_wrong(kind: str, arrays: list[Any], params: dict[str, Any]) -> None:
+    with pytest.raises((ShapeError, ParameterError)) as raised:
+        run(kind, *(np.ones(shape, np.float32) for shape in arrays), **params)
+    assert "cannot be computed" not in str(raised.value)

@@ -318,3 +318,19 @@ def test_the_model_copies_the_graph() -> None:
     before = str(graph)
     pnnx_fast.Model(graph)
     assert str(graph) == before
+
+
+def test_averages_of_integers_stay_behind_their_convolution() -> None:
+    """Their quotients are cut off, so that the two do not commute."""
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n4 3\npnnx.Input in 0 1 x #x=(1,2,4,4)i64\n"
+        "nn.Conv2d c 1 1 x a bias=False dilation=(1,1) groups=1 in_channels=2 kernel_size=(1,1) out_channels=2 "
+        "padding=(0,0) padding_mode=zeros stride=(1,1) @weight=(2,2,1,1)i64 #a=(1,2,4,4)i64\n"
+        "nn.AvgPool2d p 1 1 a y ceil_mode=False count_include_pad=True kernel_size=(2,2) padding=(0,0) stride=(2,2) "
+        "#y=(1,2,2,2)i64\npnnx.Output out 1 0 y\n"
+    )
+    rng = np.random.default_rng(0)
+    graph.ops[1].attrs["weight"] = pnnx_fast.Attribute(rng.integers(-3, 4, (2, 2, 1, 1)))
+    x = rng.integers(0, 9, (1, 2, 4, 4))
+    want = pnnx_fast.Model(graph, optimize=False)(x)
+    np.testing.assert_array_equal(pnnx_fast.Model(graph)(x), want)

@@ -45,3 +45,25 @@ def test_lists_of_entries_that_became_a_single_one(dim: int, index: str, noted: 
     )
     x = RNG.standard_normal((2, 3, 4)).astype(np.float32)
     np.testing.assert_array_equal(pnnx_fast.Model(graph)(x), x[key], strict=True)
+
+
+def test_pairs_of_a_strided_convolution_are_its_padding() -> None:
+    """ "same" is PyTorch's without a stride only."""
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n3 2\npnnx.Input in 0 1 x #x=(1,1,6)f32\n"
+        "nn.Conv1d conv 1 1 x y bias=False dilation=(1) groups=1 in_channels=1 kernel_size=(3) out_channels=1 "
+        "padding=(1,1) padding_mode=reflect stride=(2) @weight=(1,1,3)f32 #y=(1,1,3)f32\npnnx.Output out 1 0 y\n"
+    )
+    graph.ops[1].attrs["weight"] = pnnx_fast.Attribute(np.float32([[[1, 2, 4]]]))
+    got = pnnx_fast.Model(graph)(np.arange(6, dtype=np.float32).reshape(1, 1, 6))
+    assert got.tolist() == [[[5, 17, 31]]]
+
+
+def test_a_list_of_one_tensor_is_unpacked_to_the_tensor() -> None:
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n7 6\npnnx.Input a 0 1 x #x=(5,2)f32\npnnx.Input b 0 1 m #m=(5)bool\n"
+        "aten::nonzero_numpy n 1 1 m found\nprim::ListUnpack u 1 1 found rows\n"
+        "prim::ListConstruct l 1 1 rows list\nTensor.index t 2 1 x list y $input=x $expr=list\npnnx.Output o 1 0 y\n"
+    )
+    x, mask = np.arange(10, dtype=np.float32).reshape(5, 2), np.array([1, 0, 1, 1, 0], bool)
+    np.testing.assert_array_equal(pnnx_fast.Model(graph)(x, mask), x[mask])

@@ -325,3 +325,44 @@ def test_a_list_that_is_joined_stays_joined() -> None:
     simplify(graph)
     np.testing.assert_array_equal(Model(graph)(x), want)
     assert want.shape == (4, 3)
+
+
+@pytest.mark.parametrize("bias", ["bias=0.5 $input=x $weight=w", "$input=x $weight=w $bias=b"])
+def test_linear_functions_with_a_bias_of_another_shape_stay(bias: str) -> None:
+    """A bias of one number is no bias of the module."""
+    graph = Graph.parse(
+        "7767517\n5 4\npnnx.Input i 0 1 x #x=(3,4)f32\npnnx.Attribute w 0 1 w @data=(2,4)f32 #w=(2,4)f32\n"
+        "pnnx.Attribute b 0 1 b @data=(1)f32 #b=(1)f32\n"
+        f"F.linear l {2 + ('$bias' in bias)} 1 x w{' b' * ('$bias' in bias)} y {bias} #y=(3,2)f32\n"
+        "pnnx.Output o 1 0 y\n"
+    )
+    graph.ops[1].attrs["data"] = Attribute(np.arange(8, dtype=np.float32).reshape(2, 4))
+    graph.ops[2].attrs["data"] = Attribute(np.float32([0.5]))
+    x = np.ones((3, 4), np.float32)
+    want = Model(graph)(x)
+    graph.simplify()
+    np.testing.assert_array_equal(Model(graph)(x), want)
+    np.testing.assert_array_equal(want, [[6.5, 22.5]] * 3)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "pnnx.Expression n 1 1 y n expr=size(@0,0)\ntorch.sum s 1 1 y s dim=(0) keepdim=False $input=y #s=(3)f32\n"
+        "pnnx.Expression d 2 1 s n z expr=div(@0,@1) #z=(3)f32\n",
+        "Tensor.slice c 1 1 y z dim=0 end=6 start=0 step=1 $input=y #z=(6,3)f32\n",
+    ],
+    ids=["size", "slice"],
+)
+def test_sizes_that_depend_on_data_are_no_constants(tail: str) -> None:
+    """Those noted are of the converter's run, in which all entries were kept."""
+    count = tail.count("\n") + 4
+    graph = Graph.parse(
+        f"7767517\n{count} {count - 1}\npnnx.Input i 0 1 x #x=(8,3)f32\npnnx.Input j 0 1 m #m=(8)bool\n"
+        "Tensor.index t 2 1 x m y $input=x #y=(6,3)f32\n" + tail + "pnnx.Output o 1 0 z\n"
+    )
+    x, mask = np.arange(24, dtype=np.float32).reshape(8, 3), np.arange(8) % 2 == 0
+    want = [Model(graph)(x, m) for m in (mask, ~mask | mask)]
+    graph.simplify()
+    for a, m in zip(want, (mask, ~mask | mask), strict=True):
+        np.testing.assert_array_equal(Model(graph)(x, m), a)

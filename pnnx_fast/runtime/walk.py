@@ -34,11 +34,13 @@ class Walk:
             shape = tuple(shapes[x.name])
             count = int(np.prod(shape, dtype=np.int64))
             self.values[x.name] = Tensor(Buffer("input", count * dtype.itemsize, None, i), shape, dtype)
-        self.stopped = False
 
     def step(self, op: Operator) -> None:
-        """Lower one operator, and learn the shapes of its results."""
-        if op.is_end or self.stopped:
+        """Lower one operator, and learn the shapes of its results.
+
+        What follows a result whose shape depends on data has no shape before a run.
+        """
+        if op.is_end or any(x.name not in self.values for x in op.inputs):
             return
         chain = written_views(op) if op.type in ("Tensor.copy", "aten::copy") and op.inputs else []
         if chain:
@@ -47,8 +49,7 @@ class Walk:
             return
         # An operator that is taken once more may have been mended since.
         self._lowering.carried.pop(op, None)
-        # What follows a result whose shape depends on data has no shape before a run.
-        self.stopped = self._lowering.run([op], self.values, ()).breaker is not None
+        self._lowering.run([op], self.values, ())
 
     def shape(self, x: Operand) -> tuple[int, ...] | None:
         """Shape of an operand, None when it is not known."""
