@@ -53,6 +53,9 @@ _LISTS = frozenset({"destination", "dims", "shape", "shifts", "sizes", "source"}
 _LISTS_OF = frozenset({("dim", "torch.amax"), ("dim", "torch.amin"), *(("size", kind) for kind in _CREATED)})
 """… and those that are in some calls."""
 
+_WEIGHTS = frozenset({"bias", "running_mean", "running_var", "weight"})
+"""Parameters of functions that are tensors; files hold those of one entry as numbers."""
+
 
 def is_module(op: Operator) -> bool:
     """Whether an operator becomes a member of the class that is made once and called in ``forward``."""
@@ -66,6 +69,8 @@ def argument(op: Operator, key: str, parameter: Parameter) -> str:
         value = [v or None for v in value]
     if value is None and (key in _LISTS or (key, op.type) in _LISTS_OF):
         value = []
+    if key in _WEIGHTS and isinstance(value, float) and op.type.startswith("F."):
+        return argument_of(op, key, f"torch.tensor({spelled([value])})")
     return argument_of(op, key, spelled(value))
 
 
@@ -273,6 +278,14 @@ def _parameters(op: Operator) -> list[str]:
     return [argument(op, key, p) for key, p in op.params.items()]
 
 
+def _split(op: Operator, names: Names) -> Sequence[str]:
+    """ONNX's Split without sizes cuts into as many parts as there are outputs."""
+    if op.value("split_size_or_sections") is not None or op.has_input("split_size_or_sections"):
+        return _plain(op, names)
+    parts = f"{names.tensor(op.inputs[0])}, {len(op.outputs)}, {argument(op, 'dim', Parameter(op.value('dim', 0)))}"
+    return [f"{targets(op, names)} = torch.chunk({parts})"]
+
+
 def _einsum(op: Operator, names: Names) -> list[str]:
     if not op.has_param("equation"):
         return [f"{targets(op, names)} = torch.einsum({', '.join(map(names.of, op.inputs))})"]
@@ -471,6 +484,7 @@ _SPECIAL: dict[str, Callable[[Operator, Names], Sequence[str]]] = {
     "torch.cat": _joined,
     "torch.stack": _joined,
     "torch.einsum": _einsum,
+    "torch.split": _split,
     "torch.logsumexp": _logsumexp,
     "torch.prod": _prod,
     "torch.unsqueeze": _unsqueeze,

@@ -380,3 +380,26 @@ def test_names_that_are_not_ascii(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     graph.ops[1].attrs["weight"] = Attribute(rng.random((3, 4), np.float32))
     runs_alike(graph, tmp_path, rng.random((2, 4), np.float32))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "F.linear f 2 1 x w y bias=0.5 $input=x $weight=w",
+        "F.layer_norm f 1 1 x y bias=0.5 eps=1.0e-05 normalized_shape=(1) weight=2.0 $input=x",
+    ],
+)
+def test_weights_of_one_entry_that_are_numbers_in_the_file(line: str, tmp_path: Path) -> None:
+    ops = ["pnnx.Input i 0 1 x #x=(3,1)f32", "pnnx.Attribute w 0 1 w @data=(1,1)f32 #w=(1,1)f32"]
+    graph = Graph.parse("\n".join(["7767517", "4 3", *ops, line, "pnnx.Output o 1 0 y", ""]))
+    graph.ops[1].attrs["data"] = Attribute(np.float32([[2]]))
+    runs_alike(graph, tmp_path, np.float32([[-1], [0], [2]]))
+
+
+def test_a_split_into_as_many_parts_as_there_are(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n4 4\npnnx.Input i 0 1 x #x=(2,6)f32\ntorch.split s 1 2 x a b dim=1 $tensor=x #a=(2,3)f32 #b=(2,3)f32\n"
+        "pnnx.Expression e 2 1 a b y expr=sub(@0,@1) #y=(2,3)f32\npnnx.Output o 1 0 y\n"
+    )
+    graph.ops[1].params["split_size_or_sections"] = None
+    runs_alike(graph, tmp_path, np.arange(12, dtype=np.float32).reshape(2, 6))
