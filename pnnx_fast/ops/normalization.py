@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._core.program import MAX_RANK
-from pnnx_fast._types import Array, DType, Shape
+from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ir import Operator
@@ -72,11 +72,6 @@ def _activate(b: Builder, y: Tensor, activation: str, values: Floats) -> Tensor:
     given = [values] if isinstance(values, (int, float)) else values
     result: Tensor = definition.function(b, y, **dict(zip(names, given, strict=True)), **fixed)
     return result
-
-
-def _affine(x: Array, weight: Array | None, bias: Array | None, shape: Shape) -> Array:
-    x = x if weight is None else x * weight.reshape(shape)
-    return x if bias is None else x + bias.reshape(shape)
 
 
 # -- rows --------------------------------------------------------------------------------------------------------
@@ -319,17 +314,6 @@ def _statistics_to_affine(
     return size, _expression(b, "sub(@3,mul(@0,@5))", [*root, size], temporary=True)
 
 
-def _batch_statistics(b: Builder, input: Tensor, w: Tensor | None, v: Tensor | None, eps: float) -> Tensor:
-    axes = (0, *range(2, input.ndim))
-
-    def run(x: Array, weight: Array | None, bias: Array | None) -> Array:
-        x = x - x.mean(axes, keepdims=True)
-        x = x / np.sqrt((x * x).mean(axes, keepdims=True) + eps)
-        return _affine(x, weight, bias, (x.shape[1], *[1] * (x.ndim - 2)))
-
-    return _host(b, run, input, w, v)
-
-
 def _has_statistics(op: Operator, rows: int) -> bool:
     """Whether they need not be taken from all rows of the batch."""
     return {"running_mean", "running_var"} <= op.attrs.keys()
@@ -362,7 +346,9 @@ def batch_norm(
         if t is not None and t.size != c:
             raise ShapeError("one number a channel is needed", operand=name, expected=c, actual=t.size)
     if running_mean is None or running_var is None:
-        return _activate(b, _batch_statistics(b, input, weight, bias, eps), activation, activation_params)
+        axes, share = (0, *range(2, input.ndim)), c / (input.size or math.nan)
+        running_mean = reduction.emit_reduce(b, input, axes, False, "sum", scale=share, temporary=True)
+        running_var = reduction.emit_reduce(b, input, axes, False, "var", temporary=True)
     if running_mean.size != c or running_var.size != c:
         raise ShapeError("the statistics do not fit the channels", expected=c, actual=running_mean.size)
     scale, shift = _statistics_to_affine(b, running_mean, running_var, weight, bias, eps, input.dtype)
