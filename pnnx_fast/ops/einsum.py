@@ -5,6 +5,7 @@ Operands are combined from left to right; a label is summed as soon as neither t
 
 from __future__ import annotations
 
+import itertools
 import math
 import string
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._checks import tensor_list
 from pnnx_fast.ops.elementwise import lower_expression
-from pnnx_fast.ops.linear import multiply
+from pnnx_fast.ops.linear import MOST_COMPLEX, multiply
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
@@ -189,7 +190,7 @@ def einsum(b: Builder, *operands: Any, equation: str | None = None, path: Any = 
     dtype = np.result_type(*(x.dtype for x in operands))
     if dtype.kind in "biu" and _has_sum(operands, labels, output):
         operands = tuple(b.cast(x, np.int64) for x in operands)  # as sums give them, unlike products
-    if dtype not in (np.float64, np.float32, np.float16):
+    if dtype.kind != "f" and (dtype.kind != "c" or len({*itertools.chain(*labels)}) > MOST_COMPLEX):
         return _by_numpy(b, operands, labels, output)
     computed = np.promote_types(dtype, np.float32)
     terms = [_diagonal(names, b.cast(x, computed)) for names, x in zip(labels, operands, strict=True)]

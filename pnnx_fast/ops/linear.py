@@ -130,6 +130,10 @@ def _grid(x: Tensor, y: Tensor, z: Tensor | None) -> tuple[Shape, list[Shape]] |
     return (1,) * missing + sizes, [(0,) * missing + s for s in strides]
 
 
+MOST_COMPLEX = MAX_RANK - 2
+"""Dimensions of complex matrices of which there are products: rows become two, and numbers pairs."""
+
+
 def multiply(
     b: Builder,
     left: Tensor,
@@ -141,7 +145,8 @@ def multiply(
 ) -> Tensor:
     """Emit ``alpha left @ right + beta added`` of tensors of two or more dimensions, all float32 or all float64.
 
-    Batches broadcast. The product goes to ``y``, a plain tensor, or becomes the result of the operator.
+    Batches broadcast. The product goes to ``y``, a plain tensor, or becomes the result of the operator. Without
+    ``added``, matrices may be complex.
     """
     if left.shape[-1] != right.shape[-2]:
         raise ShapeError(
@@ -154,6 +159,11 @@ def multiply(
         return multiply_rows(b, left, right.permute((1, 0)), None, None, epilogue_fields("none", ()), y)
     if y is None:
         y = b.result((*batch, m, n), left.dtype)
+    if left.dtype.kind == "c":
+        from pnnx_fast.ops._complex_product import multiply_complex
+
+        multiply_complex(b, left, right, y, batch)
+        return y
     c = None if added is None or beta == 0.0 else added.expand(y.shape)
     if right.ndim == 2 and (rows := left.view((math.prod(batch) * m, k))) is not None and c is None:
         # One matrix for all batches: the batches are more rows.
@@ -200,7 +210,7 @@ def product(b: Builder, left: Tensor, right: Tensor) -> Tensor:
     dtype = np.result_type(left.dtype, right.dtype)
     a = left.unsqueeze(0) if left.ndim == 1 else left
     c = right.unsqueeze(1) if right.ndim == 1 else right
-    if dtype in (np.float64, np.float32, np.float16):
+    if dtype.kind == "f" or (dtype.kind == "c" and max(a.ndim, c.ndim) <= MOST_COMPLEX):
         computed = np.promote_types(dtype, np.float32)
         y = multiply(b, b.cast(a, computed), b.cast(c, computed))
     else:

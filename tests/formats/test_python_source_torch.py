@@ -398,7 +398,8 @@ def test_weights_of_one_entry_that_are_numbers_in_the_file(line: str, tmp_path: 
 
 def test_a_split_into_as_many_parts_as_there_are(tmp_path: Path) -> None:
     graph = Graph.parse(
-        "7767517\n4 4\npnnx.Input i 0 1 x #x=(2,6)f32\ntorch.split s 1 2 x a b dim=1 $tensor=x #a=(2,3)f32 #b=(2,3)f32\n"
+        "7767517\n4 4\npnnx.Input i 0 1 x #x=(2,6)f32\n"
+        "torch.split s 1 2 x a b dim=1 $tensor=x #a=(2,3)f32 #b=(2,3)f32\n"
         "pnnx.Expression e 2 1 a b y expr=sub(@0,@1) #y=(2,3)f32\npnnx.Output o 1 0 y\n"
     )
     graph.ops[1].params["split_size_or_sections"] = None

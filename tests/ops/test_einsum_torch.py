@@ -44,11 +44,12 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "c8", "c16"])
 def test_equations(case: tuple, dtype: str) -> None:
     equation, *shapes = case
     rng = np.random.default_rng(0)
-    arrays = [(rng.standard_normal(shape) * 3).astype(dtype) for shape in shapes]
+    turns = (1, 1 - 2j) if dtype[0] == "c" else (1, 1)
+    arrays = [(rng.standard_normal(shape) * 3 * turns[i % 2]).astype(dtype) for i, shape in enumerate(shapes)]
     want = torch.einsum(equation, *(torch.from_numpy(a) for a in arrays)).numpy()
     got = run("torch.einsum", *arrays, equation=equation)
     assert np.asarray(got).shape == want.shape

@@ -16,7 +16,9 @@ F = torch.nn.functional
 
 
 def random(*shape: int, dtype: str = "f4") -> np.ndarray:
-    return (np.random.default_rng(sum(shape)).standard_normal(shape) * 3).astype(dtype)
+    rng = np.random.default_rng(sum(shape))
+    turned = 1j * rng.standard_normal(shape) if dtype[0] == "c" else 0
+    return (rng.standard_normal(shape) * 3 + turned).astype(dtype)
 
 
 def close(got: Any, want: Any) -> None:
@@ -91,13 +93,41 @@ MATMUL = [
 
 
 @pytest.mark.parametrize("shapes", MATMUL, ids=str)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "c8", "c16"])
 def test_matmul(shapes: tuple[tuple[int, ...], tuple[int, ...]], dtype: str) -> None:
     a, c = random(*shapes[0], dtype=dtype), random(*shapes[1], dtype=dtype)
     want = torch.matmul(torch.from_numpy(a), torch.from_numpy(c))
     close(run("torch.matmul", a, c, names=["input", "other"]), want)
     close(run("torch.matmul", a, c, names=["input", "other"], threads=2, last=True), want)
     close(run("torch.matmul", a, names=["input"], weights={"other": c}), want)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_complex_products_into_parts_and_of_views(constant: bool) -> None:
+    lines = [
+        "pnnx.Input i 0 1 x #x=(3,4,5)c64", "pnnx.Attribute w 0 1 w @data=(6,4)c64 #w=(6,4)c64",
+        "pnnx.Input j 0 1 v #v=(6,4)c64", "Tensor.permute p 1 1 x t dims=(2,0,1) $input=x",
+        f"Tensor.permute q 1 1 {'w' if constant else 'v'} c dims=(1,0) $input={'w' if constant else 'v'}",
+        "torch.matmul m 2 1 t c y $input=t $other=c", "torch.cat k 2 1 y y z dim=1", "pnnx.Output o 1 0 z",
+    ]  # fmt: skip
+    graph = pnnx_fast.Graph.parse("\n".join(["7767517", "8 7", *lines, ""]))
+    x, w = random(3, 4, 5, dtype="c8"), random(6, 4, dtype="c8")
+    graph.ops[1].attrs["data"] = pnnx_fast.Attribute(w)
+    y = torch.matmul(torch.from_numpy(x).permute(2, 0, 1), torch.from_numpy(w).T)
+    close(pnnx_fast.Model(graph)(x, w), torch.cat([y, y], 1))
+
+
+def test_infinite_complex_entries() -> None:
+    a, c = random(3, 4, dtype="c8"), random(4, 2, dtype="c8")
+    a[1, 2], c[0, 1] = np.inf, complex(0, -np.inf)
+    want = torch.matmul(torch.from_numpy(a), torch.from_numpy(c)).numpy()
+    finite = np.isfinite(want)
+    for got in (
+        run("torch.matmul", a, c, names=["input", "other"]),
+        run("torch.matmul", a, names=["input"], weights={"other": c}),
+    ):
+        np.testing.assert_array_equal(np.isfinite(got), finite)
+        np.testing.assert_allclose(got[finite], want[finite], rtol=1e-5)
 
 
 def test_named_products() -> None:
