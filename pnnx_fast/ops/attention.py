@@ -263,12 +263,19 @@ def _linear(
 
 
 def _require_sound(
-    size: int, heads: int, rows: Mapping[int, Sequence[Tensor | None]], bias_k: Tensor | None, bias_v: Tensor | None
+    size: int,
+    heads: int,
+    out: Tensor | None,
+    rows: Mapping[int, Sequence[Tensor | None]],
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
 ) -> None:
     """Refuse a layer whose parts do not belong together.
 
     ``rows`` has matrices of so many times ``size`` rows, and behind them a vector.
     """
+    if out is None:
+        raise ParameterError("the output projection is missing", parameter="out_proj_weight")
     if heads < 1 or size < 1 or size % heads:
         raise ParameterError(f"embed_dim {size} does not divide into {heads} heads", parameter="num_heads")
     for count, (*matrices, vector) in rows.items():
@@ -379,10 +386,8 @@ def multihead_attention(
     """Attention of several heads with projections, plus a fused residual. torch.nn.MultiheadAttention."""
     key = query if key is None else key
     value = key if value is None else value
-    if out_proj_weight is None:
-        raise ParameterError("the output projection is missing", parameter="out_proj.weight")
     ones = (q_proj_weight, k_proj_weight, v_proj_weight, out_proj_weight, out_proj_bias)
-    _require_sound(embed_dim, num_heads, {1: ones, 3: (in_proj_weight, in_proj_bias)}, bias_k, bias_v)
+    _require_sound(embed_dim, num_heads, out_proj_weight, {1: ones, 3: (in_proj_weight, in_proj_bias)}, bias_k, bias_v)
     _require_one_batch(query, key, value, int(not batch_first))
     batched = query.ndim == 3
     inputs = [x if batched else x.unsqueeze(1) for x in as_computed(b, query, key, value) if x is not None]
@@ -397,9 +402,9 @@ def multihead_attention(
     mask = layer_mask(b, attn_mask, key_padding_mask, q, k, added, masks_doubtful)
     scale = (embed_dim // num_heads) ** -0.5
     # Where torch returns weights or takes its fused path, a query without keys gives NaN; elsewhere it gives zeros.
-    same = _same(query, key) and _same(key, value) and in_proj_weight is not None and in_proj_bias is not None
-    same = same and all(m is None or m.dtype == np.bool_ for m in (attn_mask, key_padding_mask))
-    fused = same and batch_first and num_heads % 2 == 0 and bias_k is None and not add_zero_attn
+    fused = _same(query, key) and _same(key, value) and in_proj_weight is not None and in_proj_bias is not None
+    fused &= batch_first and num_heads % 2 == 0 and bias_k is None and not add_zero_attn
+    fused &= all(m is None or m.dtype == np.bool_ for m in (attn_mask, key_padding_mask))
     merged = b.empty((*inputs[0].shape[:2], embed_dim), inputs[0].dtype)
     y = _heads(merged, num_heads, batch_first)
     attend(b, q, k, v, y, mask, scale=scale, mask_drops=True, empty_nan=fused or b.output_count > 1)
