@@ -400,12 +400,11 @@ def multihead_attention(
     q, k, v = (_heads(x, num_heads, batch_first) for x in (q, k, v))
     added = k.shape[2] - inputs[1].shape[int(batch_first)]
     mask = layer_mask(b, attn_mask, key_padding_mask, q, k, added, masks_doubtful)
-    scale = (embed_dim // num_heads) ** -0.5
     # Where torch returns weights or takes its fused path, a query without keys gives NaN; elsewhere it gives zeros.
     fused = _same(query, key) and _same(key, value) and in_proj_weight is not None and in_proj_bias is not None
     fused &= batch_first and num_heads % 2 == 0 and bias_k is None and not add_zero_attn
     fused &= all(m is None or m.dtype == np.bool_ for m in (attn_mask, key_padding_mask))
-    merged = b.empty((*inputs[0].shape[:2], embed_dim), inputs[0].dtype)
+    merged, scale = b.empty((*inputs[0].shape[:2], embed_dim), inputs[0].dtype), (embed_dim // num_heads) ** -0.5
     y = _heads(merged, num_heads, batch_first)
     attend(b, q, k, v, y, mask, scale=scale, mask_drops=True, empty_nan=fused or b.output_count > 1)
     z = residual if residual is None or batched else residual.unsqueeze(1)
