@@ -260,9 +260,7 @@ class Attribute:
         return array
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
-        array = self.numpy()
-        # numpy before 2 knows no None for copy.
-        return np.asarray(array, dtype) if copy is None else np.array(array, dtype=dtype, copy=copy)
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def get_float32_data(self) -> npt.NDArray[np.float32]:
         """Return a new flat float32 array with the values of an f32, f64, f16 or bf16 attribute.

@@ -265,9 +265,7 @@ class Mat(Exporter):
         return self.numpy()
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
-        array = self.numpy()
-        # numpy before 2 knows no None for copy.
-        return np.asarray(array, dtype) if copy is None else np.array(array, dtype=dtype, copy=copy)
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def numpy(self, format: str = "", batch_index: int = NO_BATCH) -> Array:
         """Return the values as an array that shares the memory, (…, h, w).

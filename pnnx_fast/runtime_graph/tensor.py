@@ -200,9 +200,7 @@ class Tensor:
         return self.raw_ptr(channel * self.plane_size())
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
-        array = self._data.reshape(self._raw)
-        # numpy before 2 knows no None for copy.
-        return np.asarray(array, dtype) if copy is None else np.array(array, dtype=dtype, copy=copy)
+        return np.array(self._data.reshape(self._raw), dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
         return f"Tensor({self._data.reshape(self._raw)!r})"
