@@ -80,7 +80,7 @@ pnnx-fast edit model.pnnx.param simple.pnnx.param --simplify fuse_silu,eliminate
 ```
 
 - Sizes that the file records as fixed count as fixed. Call [`make_dynamic`](editing.md#sizes-and-types) first for
-  others.
+  others. Those that depend on data, of which a file records the converter's own run, are noted as free.
 - The names are PNNX's. Its passes `fuse_transformers_*` have no counterpart; the passes without that word match these
   patterns, too.
 - Passes marked *asked* run only when named.
