@@ -329,13 +329,12 @@ def _call_custom(layer: Layer, bottoms: list[Mat], opt: Option) -> list[Mat]:
 
 
 def _as_input(array: Array) -> Array:
-    """An input in a type that models take: what has no place in a net as float32."""
+    """An input in a type that models take: large integers keep their lower bits, other numbers become float32."""
     dtype = array.dtype
     if dtype == _FLOAT or dtype.name in _HELD:
         return array
     if dtype.kind not in "fiu":
         raise ShapeError("elements of an unknown type", actual=dtype)
-    # Bits of larger integers are dropped, as numbers that ncnn reads as int32 lose theirs.
     return array.astype(np.int32 if dtype.kind in "iu" else np.float32)
 
 
