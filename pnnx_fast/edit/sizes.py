@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pnnx_fast import passes
 from pnnx_fast.edit.unbake import unbake
 from pnnx_fast.errors import ParameterError, no_such
 from pnnx_fast.ir import Graph, Operand
-from pnnx_fast.runtime.walk import Shapes, Walk
+from pnnx_fast.runtime.walk import Shapes, walked
 
 __all__ = ["change_batch", "infer_shapes", "make_dynamic"]
 
@@ -64,11 +63,7 @@ def infer_shapes(graph: Graph, shapes: Shapes | None = None) -> None:
     >>> graph.operand("18").shape
     (4, 10)
     """
-    walk = Walk(graph, _recorded(graph, shapes))
-    restored = graph.copy()
-    passes.restore(restored)
-    for op in restored.topological():
-        walk.step(op)
+    _, walk = walked(graph, _recorded(graph, shapes))
     for x in graph.operands:
         shape = walk.shape(x)
         x.shape, x.dtype = _of_rank(x) if shape is None else shape, walk.dtype(x) or x.dtype

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from pnnx_fast import passes
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.dtypes import COMPUTED_AS, by_numpy, by_text
@@ -15,7 +16,7 @@ from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.lower import Lowering
 from pnnx_fast.runtime.session import default_isa
 
-__all__ = ["Shapes", "Walk"]
+__all__ = ["Shapes", "Walk", "walked"]
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -63,3 +64,13 @@ class Walk:
         if name and COMPUTED_AS.get(x.dtype or "") == name:
             return x.dtype
         return by_numpy[name].text if name in by_numpy else None
+
+
+def walked(graph: Graph, shapes: Shapes) -> tuple[Graph, Walk]:
+    """A copy of a graph with what the converter left out, and the walk through all of it."""
+    restored = graph.copy()
+    passes.restore(restored)
+    walk = Walk(restored, shapes)
+    for op in restored.topological():
+        walk.step(op)
+    return restored, walk

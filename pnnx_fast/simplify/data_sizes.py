@@ -5,8 +5,7 @@ from __future__ import annotations
 from pnnx_fast.errors import PnnxFastError
 from pnnx_fast.ir import Graph
 from pnnx_fast.ir.levels import spellings
-from pnnx_fast.passes import restore
-from pnnx_fast.runtime.walk import Walk
+from pnnx_fast.runtime.walk import walked
 
 __all__ = ["free_sizes_of_data"]
 
@@ -40,12 +39,8 @@ def free_sizes_of_data(graph: Graph) -> None:
     shapes = {x.name: x.shape for x in graph.inputs if x.shape is not None and min(x.shape, default=0) >= 0}
     if len(shapes) < len(graph.inputs) or not any(op.type in _TYPES for op in graph.ops):
         return
-    restored = graph.copy()
-    restore(restored)
     try:
-        walk = Walk(restored, shapes)
-        for op in restored.topological():
-            walk.step(op)
+        restored, walk = walked(graph, shapes)
     except PnnxFastError:
         return
     for op in restored.ops:
